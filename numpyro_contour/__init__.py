@@ -1,0 +1,2 @@
+from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.schedules import robbins_monro

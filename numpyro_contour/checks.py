@@ -1,0 +1,70 @@
+"""Checks of arguments: each error names the argument, what it got and what it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def fail(name: str, got: Any, takes: str) -> ValueError:
+    """The error for an argument out of range, to be raised by the caller."""
+    return ValueError(f"`{name}` takes {takes}, but got {got!r}.")
+
+
+def number(name: str, value: Any) -> float:
+    """`value` as a finite float."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise fail(name, value, "a finite number") from None
+    if not math.isfinite(result):
+        raise fail(name, value, "a finite number")
+    return result
+
+
+def positive(name: str, value: Any) -> float:
+    """`value` as a finite float above zero."""
+    result = number(name, value)
+    if result <= 0:
+        raise fail(name, value, "a number above 0")
+    return result
+
+
+def non_negative(name: str, value: Any) -> float:
+    """`value` as a finite float of at least zero."""
+    result = number(name, value)
+    if result < 0:
+        raise fail(name, value, "a number of at least 0")
+    return result
+
+
+def integer(name: str, value: Any, at_least: int) -> int:
+    """`value` as an int of at least `at_least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise fail(name, value, f"an integer of at least {at_least}")
+    result = value.__index__()
+    if result < at_least:
+        raise fail(name, value, f"an integer of at least {at_least}")
+    return int(result)
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    """`value` if it is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise fail(name, value, "one of " + ", ".join(repr(choice) for choice in choices))
+    return value
+
+
+def boolean(name: str, value: Any) -> bool:
+    """`value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise fail(name, value, "True or False")
+    return value
+
+
+def function(name: str, value: Any) -> Callable:
+    """`value` if it can be called."""
+    if not callable(value):
+        raise fail(name, value, "a function")
+    return value

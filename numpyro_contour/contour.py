@@ -1,0 +1,172 @@
+r"""Theta, the probabilities of the energy bins: flattening function and stochastic approximation.
+
+Theta lives in log space with a floor: in float32 the theta of a trapped chain underflows within a
+million steps, and its logarithm is then not a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.partition import EnergyPartition
+
+#: Lowest log theta: assumption A1 of the paper keeps theta in a compact set.
+LOG_THETA_FLOOR = -40.0
+
+# A decay of all bins smaller than this is gathered in `ThetaState.decay` before it is applied:
+# one step's decay is below the rounding error of log theta in float32.
+_DECAY_APPLIED_FROM = 2.0**-10
+
+# Distance in bin widths from a bin's left edge to the node that carries its log theta.
+_NODE_OFFSETS = {"forward": 0.0, "midpoint": 0.5, "backward": 1.0}
+
+INTERPOLATIONS = tuple(_NODE_OFFSETS)
+RANDOM_FIELDS = ("consistent", "csgld")
+WEIGHTS = ("consistent", "piecewise")
+
+
+@dataclass(frozen=True)
+class Flattening:
+    """How the density is flattened; the arguments are those of `ContourSGLD`."""
+
+    zeta: float = 0.75
+    interpolation: str = "forward"
+    one_sided: bool = True
+    multiplier_bound: float | None = -1.0
+
+
+class LogPsi(NamedTuple):
+    """The flattening function at one potential energy."""
+
+    #: log Psi(u)
+    value: jax.Array
+    #: 1 + zeta * tau * dlogPsi/du
+    gradient_multiplier: jax.Array
+    #: whether the bound of the slope is what decides the multiplier
+    bounded: jax.Array
+
+
+class ThetaState(NamedTuple):
+    """The estimate of theta."""
+
+    #: log theta, (num_bins,), up to the common `decay`
+    log_theta: jax.Array
+    #: a small number still to be taken from every log theta
+    decay: jax.Array
+    #: visits of each bin, (num_bins,)
+    bin_counts: jax.Array
+
+
+def initial_theta(num_bins: int) -> ThetaState:
+    """Theta before any visit: uniform."""
+    dtype = jnp.result_type(float)
+    return ThetaState(
+        log_theta=jnp.full((num_bins,), -jnp.log(num_bins), dtype),
+        decay=jnp.zeros((), dtype),
+        bin_counts=jnp.zeros((num_bins,), jnp.int32),
+    )
+
+
+def _largest_drop(
+    partition: EnergyPartition, temperature: jax.Array | float, flattening: Flattening
+) -> jax.Array | float:
+    """How much log Psi may fall from a node to the next for the multiplier to keep its bound."""
+    bound = flattening.multiplier_bound
+    if bound is None or flattening.zeta == 0:
+        return jnp.inf
+    # Not divided by a temperature of zero: contour samplers refuse that one.
+    return (1 - bound) * partition.width / (flattening.zeta * temperature)
+
+
+def nodes(
+    log_theta: jax.Array,
+    at: jax.Array,
+    partition: EnergyPartition,
+    temperature: jax.Array | float,
+    flattening: Flattening,
+) -> jax.Array:
+    r"""log Psi at the nodes `at`: the lowest function above log theta of the allowed shape.
+
+    .. math:: \log\Psi_j = \max_i \{\log\theta(i) - B \max(j - i, 0)\}
+
+    where B is the largest drop of log Psi over a bin that keeps the gradient multiplier above
+    its bound. Bins to the right of j take part because Psi is one-sided: it never rises with the
+    energy. Without a bound or without one-sidedness that half of the maximum is left out.
+    """
+    if flattening.multiplier_bound is None and not flattening.one_sided:
+        return log_theta[at]
+    distance = at[..., None] - jnp.arange(log_theta.shape[-1])
+    drop = _largest_drop(partition, temperature, flattening)
+    rise = 0.0 if flattening.one_sided else jnp.inf
+    cost = jnp.where(distance > 0, distance * drop, jnp.where(distance < 0, rise, 0.0))
+    return jnp.max(log_theta - cost.astype(log_theta.dtype), axis=-1)
+
+
+def log_psi(
+    log_theta: jax.Array,
+    energy: jax.Array,
+    partition: EnergyPartition,
+    temperature: jax.Array | float,
+    flattening: Flattening,
+) -> LogPsi:
+    r"""The flattening function log Psi and the gradient multiplier at a potential energy.
+
+    log Psi is piecewise linear between the nodes of the bins and constant outside them; the
+    sampled density is :math:`\pi(x) / \Psi(U(x))^\zeta`.
+
+    Args:
+        log_theta: log theta, (num_bins,).
+        energy: potential energy u, in nats, ().
+        partition: the energy partition.
+        temperature: tau.
+        flattening: zeta and the shape of Psi.
+
+    Source: Deng, Lin and Liang (2020), equation (6) for "backward", section D.1 for "forward".
+    """
+    last = partition.num_bins - 1
+    place = partition.coordinate(energy) - _NODE_OFFSETS[flattening.interpolation]
+    inside = (place >= 0) & (place < last)
+    place = jnp.nan_to_num(jnp.clip(place, 0, last))
+    left = jnp.minimum(jnp.floor(place), last - 1).astype(jnp.int32)
+    ends = nodes(log_theta, left + jnp.arange(2), partition, temperature, flattening)
+    rise = ends[1] - ends[0]
+    slope = jnp.where(inside, rise / partition.width, 0.0)
+    value = ends[0] + (place - left) * rise
+    multiplier = 1 + flattening.zeta * temperature * slope
+    bounded = jnp.zeros((), bool)
+    if flattening.multiplier_bound is not None:
+        drop = _largest_drop(partition, temperature, flattening)
+        bounded = inside & (rise <= -(1 - 1e-4) * drop)
+    return LogPsi(value, multiplier.astype(log_theta.dtype), bounded)
+
+
+def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) -> ThetaState:
+    r"""One step of stochastic approximation towards the visited bin J, done in log space.
+
+    .. math:: \theta \leftarrow \theta + a (1_J - \theta), \qquad a = e^{\text{log\_gain}} < 1
+
+    With :math:`a = \omega \Psi(U)^\zeta` and x from :math:`\pi / \Psi^\zeta` its fixed point is
+    the mass of each bin, whatever Psi (random field "consistent"); with
+    :math:`a = \omega \theta(J)^\zeta` it is equation (10) of the paper ("csgld").
+
+    Args:
+        theta: the estimate so far.
+        energy_bin: J, from 0.
+        log_gain: log a.
+    """
+    amount = jnp.minimum(jnp.exp(log_gain), 0.999)
+    decay = theta.decay - jnp.log1p(-amount)
+    visited = theta.log_theta[energy_bin]
+    raised = visited + jax.nn.softplus(jnp.log(amount) - (visited - decay))
+    log_theta = theta.log_theta.at[energy_bin].set(raised)
+    apply = decay > _DECAY_APPLIED_FROM
+    log_theta = jnp.maximum(log_theta - jnp.where(apply, decay, 0.0), LOG_THETA_FLOOR)
+    return ThetaState(
+        log_theta,
+        jnp.where(apply, 0.0, decay),
+        theta.bin_counts.at[energy_bin].add(1),
+    )

@@ -1,0 +1,83 @@
+"""The energy partition: equal bins of potential energy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour import checks
+
+
+@jax.tree_util.register_pytree_node_class
+class EnergyPartition:
+    r"""A partition of the sample space into bins of equal width in potential energy.
+
+    .. math:: J(u) = \lfloor (u - u_{lower}) / \Delta u \rfloor \text{ clipped to } 0 \ldots m - 1
+
+    The first bin also takes everything below `lower`, the last everything above `upper`, so
+    starting or staying outside is legal: the density is not flattened there. (The paper's
+    :math:`u_1` is `lower + width`.)
+
+    A range that reaches from the energy of the best mode to the energy of the barriers between
+    modes is what helps; bins of half a standard deviation of the energy within a mode resolve it.
+    It is a pytree, so that chains may differ in `lower` and `upper`.
+
+    Args:
+        lower: potential energy at the lower edge of the first bin, in nats.
+        upper: potential energy at the upper edge of the last bin, in nats.
+        num_bins: number of bins m, at least 3.
+
+    Raises:
+        ValueError: an edge is not finite, the edges are out of order, or there are too few bins.
+
+    Source: Deng, Lin and Liang (2020), section 2.1.
+
+    Example:
+        >>> from numpyro_contour import EnergyPartition
+        >>> partition = EnergyPartition(lower=0.0, upper=50.0, num_bins=50)
+        >>> float(partition.width), [int(partition.index(u)) for u in (-3.0, 12.5, 99.0)]
+        (1.0, [0, 12, 49])
+    """
+
+    def __init__(self, lower: float, upper: float, num_bins: int):
+        self.lower: Any = checks.number("lower", lower)
+        self.upper: Any = checks.number("upper", upper)
+        self.num_bins = checks.integer("num_bins", num_bins, at_least=3)
+        if self.upper <= self.lower:
+            raise checks.fail("upper", upper, f"a number above `lower` = {self.lower}")
+
+    @property
+    def width(self) -> Any:
+        """The width of a bin, in nats."""
+        return (self.upper - self.lower) / self.num_bins
+
+    @property
+    def edges(self) -> jax.Array:
+        """The num_bins + 1 edges, in nats."""
+        steps = jnp.arange(self.num_bins + 1)
+        return jnp.asarray(self.lower)[..., None] + jnp.asarray(self.width)[..., None] * steps
+
+    def coordinate(self, energy: jax.Array) -> jax.Array:
+        """Potential energy in bin widths above `lower`."""
+        return (energy - self.lower) / self.width
+
+    def index(self, energy: jax.Array) -> jax.Array:
+        """The bin, from 0, of a potential energy."""
+        clipped = jnp.clip(self.coordinate(energy), 0, self.num_bins - 1)
+        return jnp.floor(jnp.nan_to_num(clipped)).astype(jnp.int32)
+
+    def __repr__(self) -> str:
+        return f"EnergyPartition(lower={self.lower}, upper={self.upper}, num_bins={self.num_bins})"
+
+    def tree_flatten(self) -> tuple[tuple[Any, Any], int]:
+        return (self.lower, self.upper), self.num_bins
+
+    @classmethod
+    def tree_unflatten(cls, num_bins: int, edges: tuple[Any, Any]) -> EnergyPartition:
+        # Transformations rebuild it around tracers, which cannot be checked.
+        partition = object.__new__(cls)
+        partition.lower, partition.upper = edges
+        partition.num_bins = num_bins
+        return partition

@@ -1,0 +1,188 @@
+"""The contour wrapper: any diffusion on the density flattened by the learnt theta."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour import checks
+from numpyro_contour.contour import (
+    RANDOM_FIELDS,
+    WEIGHTS,
+    Flattening,
+    ThetaState,
+    initial_theta,
+    log_psi,
+    update_theta,
+)
+from numpyro_contour.diffusions import Diffusion
+from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.samplers.base import (
+    Chain,
+    PotentialAndGrad,
+    Sampler,
+    advance,
+    next_step_size,
+    start,
+    time_weight,
+)
+from numpyro_contour.schedules import Schedule
+
+
+class ContourDraw(NamedTuple):
+    """What can be said of one position of a contour chain."""
+
+    position: Any
+    #: potential energy as the chain saw it, in nats
+    potential_energy: jax.Array
+    #: log importance weight of this position alone
+    log_weight: jax.Array
+    #: step size of the step that leaves the position
+    step_size: jax.Array
+    #: bin of the potential energy, from 0
+    energy_bin: jax.Array
+    #: 1 + zeta * tau * dlogPsi/du at the potential energy
+    gradient_multiplier: jax.Array
+
+
+class ContourSamplerState(NamedTuple):
+    """State of `contour`: the chain and all it has learnt."""
+
+    chain: Chain
+    theta: ThetaState
+    #: the chain's own partition, so that chains may differ
+    partition: EnergyPartition
+    energy_bin: jax.Array
+    #: multiplier at the position, by the theta that weighs it
+    gradient_multiplier: jax.Array
+    #: log Psi(U)**zeta of the position by theta before its own update
+    log_flattening: jax.Array
+    #: steps whose multiplier was decided by its bound
+    bounded: jax.Array
+
+
+def contour(
+    diffusion: Diffusion,
+    step_size: Schedule,
+    temperature: Schedule,
+    partition: EnergyPartition,
+    gain: Schedule,
+    flattening: Flattening = Flattening(),
+    random_field: str = "consistent",
+    weight: str = "consistent",
+) -> Sampler:
+    r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
+
+    One step moves x with the gradient multiplier
+    :math:`1 + \zeta\tau\, \partial\log\Psi_{\theta_k} / \partial u`, evaluates value and gradient
+    once at the new point, weighs it by :math:`\Psi_{\theta_k}(U)^\zeta` and then updates theta:
+
+    .. math:: \theta_{k+1} = \theta_k + \omega_{k+1} \Psi_{\theta_k}(U)^\zeta (1_J - \theta_k)
+
+    Args:
+        diffusion: for instance `diffusions.langevin()`.
+        step_size: schedule of :math:`\epsilon > 0`.
+        temperature: schedule of :math:`\tau > 0`.
+        partition: the energy partition.
+        gain: schedule of :math:`\omega` in (0, 1), called with counts from 1.
+        flattening: zeta and the shape of Psi.
+        random_field: "consistent", the update above, or "csgld", equation (10) of the paper with
+            :math:`\theta(J)^\zeta` in the place of :math:`\Psi^\zeta`.
+        weight: "consistent", :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
+            :math:`\theta(J)^\zeta`, which is biased by the bin width.
+
+    Returns:
+        A `Sampler` whose draws carry log importance weights.
+
+    Source: Deng, Lin and Liang (2020), Algorithm 1.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour import EnergyPartition, robbins_monro
+        >>> from numpyro_contour.diffusions import langevin
+        >>> from numpyro_contour.samplers.contour import contour
+        >>> from numpyro_contour.schedules import Constant
+        >>> sampler = contour(langevin(), Constant(0.1), Constant(1.0),
+        ...                   EnergyPartition(0.0, 20.0, 20), robbins_monro())
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
+        >>> state = sampler.step(jax.random.key(1), state, potential_and_grad)
+        >>> int(state.theta.bin_counts.sum())
+        1
+    """
+    checks.one_of("random_field", random_field, RANDOM_FIELDS)
+    checks.one_of("weight", weight, WEIGHTS)
+
+    def flatten(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
+        """The state at a new place of the chain, seen with the theta that led there."""
+        tau = temperature(chain.count)
+        energy_bin = state.partition.index(chain.potential_energy)
+        psi = log_psi(
+            state.theta.log_theta, chain.potential_energy, state.partition, tau, flattening
+        )
+        piecewise = flattening.zeta * (state.theta.log_theta[energy_bin] - state.theta.decay)
+        smooth = flattening.zeta * (psi.value - state.theta.decay)
+        return state._replace(
+            chain=chain,
+            energy_bin=energy_bin,
+            gradient_multiplier=psi.gradient_multiplier,
+            log_flattening=piecewise if weight == "piecewise" else smooth,
+        ), (piecewise if random_field == "csgld" else smooth)
+
+    def init(
+        key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
+    ) -> ContourSamplerState:
+        chain = start(key, position, potential_and_grad, diffusion)
+        dtype = jnp.result_type(float)
+        edges = EnergyPartition.tree_unflatten(
+            partition.num_bins,
+            (jnp.asarray(partition.lower, dtype), jnp.asarray(partition.upper, dtype)),
+        )
+        blank = jnp.zeros((), dtype)
+        count = jnp.zeros((), jnp.int32)
+        state = ContourSamplerState(
+            chain, initial_theta(partition.num_bins), edges, count, blank, blank, count
+        )
+        return flatten(state, chain)[0]
+
+    def step(
+        key: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
+    ) -> ContourSamplerState:
+        drift = log_psi(
+            state.theta.log_theta,
+            state.chain.potential_energy,
+            state.partition,
+            temperature(state.chain.count),
+            flattening,
+        )
+        chain = advance(
+            key,
+            state.chain,
+            potential_and_grad,
+            diffusion,
+            step_size,
+            temperature,
+            drift.gradient_multiplier,
+        )
+        moved, log_field = flatten(state, chain)
+        # A refused attempt stands for no time: it teaches theta nothing.
+        log_gain = jnp.where(chain.accepted, jnp.log(gain(chain.count)) + log_field, -jnp.inf)
+        return moved._replace(
+            theta=update_theta(state.theta, moved.energy_bin, log_gain),
+            bounded=state.bounded + jnp.where(drift.bounded, 1, 0),
+        )
+
+    def observe(state: ContourSamplerState) -> ContourDraw:
+        chain = state.chain
+        return ContourDraw(
+            chain.position,
+            chain.potential_energy,
+            state.log_flattening + time_weight(chain),
+            next_step_size(chain, step_size),
+            state.energy_bin,
+            state.gradient_multiplier,
+        )
+
+    return Sampler(init, step, observe)

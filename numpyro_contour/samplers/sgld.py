@@ -1,0 +1,76 @@
+"""Stochastic gradient Langevin dynamics, the sampler that contour flattens."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+
+from numpyro_contour.diffusions import Diffusion
+from numpyro_contour.samplers.base import (
+    Chain,
+    Draw,
+    PotentialAndGrad,
+    Sampler,
+    advance,
+    next_step_size,
+    start,
+    time_weight,
+)
+from numpyro_contour.schedules import Schedule
+
+
+class SGLDSamplerState(NamedTuple):
+    """State of `sgld`."""
+
+    chain: Chain
+
+
+def sgld(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sampler:
+    r"""The bare diffusion on :math:`\pi(x) \propto e^{-U(x) / \tau}`.
+
+    Args:
+        diffusion: for instance `diffusions.langevin()`.
+        step_size: schedule of :math:`\epsilon > 0`.
+        temperature: schedule of :math:`\tau \ge 0`.
+
+    Returns:
+        A `Sampler`; its draws weigh the same, except where the guard has reduced the step.
+
+    Source: Welling and Teh (2011).
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.diffusions import langevin
+        >>> from numpyro_contour.samplers.sgld import sgld
+        >>> from numpyro_contour.schedules import Constant
+        >>> sampler = sgld(langevin(), Constant(0.1), Constant(1.0))
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
+        >>> state = sampler.step(jax.random.key(1), state, potential_and_grad)
+        >>> int(state.chain.count)
+        1
+    """
+
+    def init(
+        key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
+    ) -> SGLDSamplerState:
+        return SGLDSamplerState(start(key, position, potential_and_grad, diffusion))
+
+    def step(
+        key: jax.Array, state: SGLDSamplerState, potential_and_grad: PotentialAndGrad
+    ) -> SGLDSamplerState:
+        return SGLDSamplerState(
+            advance(key, state.chain, potential_and_grad, diffusion, step_size, temperature, 1.0)
+        )
+
+    def observe(state: SGLDSamplerState) -> Draw:
+        chain = state.chain
+        return Draw(
+            chain.position,
+            chain.potential_energy,
+            time_weight(chain),
+            next_step_size(chain, step_size),
+        )
+
+    return Sampler(init, step, observe)
