@@ -144,6 +144,27 @@ def log_psi(
     return LogPsi(value, multiplier.astype(log_theta.dtype), bounded)
 
 
+def log_flattening(
+    theta: ThetaState,
+    psi: LogPsi,
+    energy_bin: jax.Array,
+    flattening: Flattening,
+    weight: str = "consistent",
+) -> jax.Array:
+    r"""The log importance weight: :math:`\zeta\log\Psi(U)`, or :math:`\zeta\log\theta(J)`.
+
+    Args:
+        theta: theta before the update with this energy.
+        psi: `log_psi` of the same theta at the energy.
+        energy_bin: J, from 0.
+        flattening: zeta and the shape of Psi.
+        weight: "consistent" for the continuous Psi that drives the drift, "piecewise" for the
+            paper's :math:`\theta(J)^\zeta`.
+    """
+    value = theta.log_theta[energy_bin] if weight == "piecewise" else psi.value
+    return flattening.zeta * (value - theta.decay)
+
+
 def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) -> ThetaState:
     r"""One step of stochastic approximation towards the visited bin J, done in log space.
 

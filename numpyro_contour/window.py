@@ -50,37 +50,35 @@ def run_window(
 
     Source: Chao (1982) for weighted reservoir sampling.
     """
-    if num_steps == 1:
-        state = sampler.step(key, state, potential_and_grad)
+    key_steps, key_offers = random.split(key)
+    keys = random.split(key_steps, (num_steps, 2))
+
+    if num_steps == 1 or draw == "last":
+
+        def move(state: Any, keys: jax.Array) -> tuple[Any, None]:
+            return sampler.step(keys, state, potential_and_grad), None
+
+        state = move(state, keys[0])[0] if num_steps == 1 else lax.scan(move, state, keys)[0]
         record = sampler.observe(state)
         return state, Window(record, record.log_weight)
 
-    if draw == "last":
-
-        def move(carry: tuple, _: None) -> tuple[tuple, None]:
-            key, state = carry
-            key, key_step = random.split(key)
-            return (key, sampler.step(key_step, state, potential_and_grad)), None
-
-        (_, state), _ = lax.scan(move, (key, state), length=num_steps)
-        record = sampler.observe(state)
-        return state, Window(record, record.log_weight)
-
-    def move_and_offer(carry: tuple, _: None) -> tuple[tuple, None]:
-        key, state, chosen, log_total = carry
-        key, key_step, key_offer = random.split(key, 3)
-        state = sampler.step(key_step, state, potential_and_grad)
+    def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, None]:
+        state, chosen, log_total = carry
+        keys, uniform = randomness
+        state = sampler.step(keys, state, potential_and_grad)
         offered = sampler.observe(state)
         log_total = jnp.logaddexp(log_total, offered.log_weight)
         # False as long as no position has any weight: -inf - -inf is not a number.
-        take = random.uniform(key_offer) < jnp.exp(offered.log_weight - log_total)
+        take = uniform < jnp.exp(offered.log_weight - log_total)
         chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
-        return (key, state, chosen, log_total), None
+        return (state, chosen, log_total), None
 
     # The position before the window stays the draw only if every attempt is refused: no weight.
     before = sampler.observe(state)
     before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
-    (_, state, chosen, log_total), _ = lax.scan(
-        move_and_offer, (key, state, before, before.log_weight), length=num_steps
+    (state, chosen, log_total), _ = lax.scan(
+        move_and_offer,
+        (state, before, before.log_weight),
+        (keys, random.uniform(key_offers, (num_steps,))),
     )
     return state, Window(chosen, log_total - jnp.log(num_steps))

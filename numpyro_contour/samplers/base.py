@@ -21,8 +21,9 @@ class Sampler(NamedTuple):
     """A sampler as pure functions.
 
     `init(key, position, potential_and_grad) -> state`,
-    `step(key, state, potential_and_grad) -> state` and `observe(state) -> draw`, a NamedTuple
-    with at least the fields of `Draw`.
+    `step(keys, state, potential_and_grad) -> state` and `observe(state) -> draw`, a NamedTuple
+    with at least the fields of `Draw`. A step takes two keys, for the move and for the potential
+    energy: many keys split at once cost far less than a split at every step.
     """
 
     init: Callable[..., Any]
@@ -78,7 +79,7 @@ def start(
 
 
 def advance(
-    key: jax.Array,
+    keys: jax.Array,
     chain: Chain,
     potential_and_grad: PotentialAndGrad,
     diffusion: Diffusion,
@@ -87,9 +88,8 @@ def advance(
     multiplier: jax.Array | float,
 ) -> Chain:
     """One attempt to move: a proposal and one evaluation of value and gradient at its end."""
-    key_move, key_energy = random.split(key)
     proposal = diffusion.propose(
-        key_move,
+        keys[0],
         chain.position,
         chain.memory,
         chain.gradient,
@@ -97,7 +97,7 @@ def advance(
         temperature(chain.count),
         multiplier,
     )
-    energy, gradient = potential_and_grad(key_energy, proposal.position)
+    energy, gradient = potential_and_grad(keys[1], proposal.position)
     accepted = all_finite(proposal.position, energy, gradient)
 
     def choose(new: Any, old: Any) -> Any:

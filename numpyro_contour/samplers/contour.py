@@ -14,6 +14,7 @@ from numpyro_contour.contour import (
     Flattening,
     ThetaState,
     initial_theta,
+    log_flattening,
     log_psi,
     update_theta,
 )
@@ -41,6 +42,8 @@ class ContourDraw(NamedTuple):
     log_weight: jax.Array
     #: step size of the step that leaves the position
     step_size: jax.Array
+    #: share of `log_weight` that is time, 0 unless the guard reduced the step
+    log_time_weight: jax.Array
     #: bin of the potential energy, from 0
     energy_bin: jax.Array
     #: 1 + zeta * tau * dlogPsi/du at the potential energy
@@ -108,28 +111,28 @@ def contour(
         ...                   EnergyPartition(0.0, 20.0, 20), robbins_monro())
         >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
         >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
-        >>> state = sampler.step(jax.random.key(1), state, potential_and_grad)
+        >>> state = sampler.step(jax.random.split(jax.random.key(1)), state, potential_and_grad)
         >>> int(state.theta.bin_counts.sum())
         1
     """
     checks.one_of("random_field", random_field, RANDOM_FIELDS)
     checks.one_of("weight", weight, WEIGHTS)
 
-    def flatten(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
-        """The state at a new place of the chain, seen with the theta that led there."""
-        tau = temperature(chain.count)
-        energy_bin = state.partition.index(chain.potential_energy)
+    def look(state: ContourSamplerState, chain: Chain) -> tuple[ContourSamplerState, jax.Array]:
+        """The state at a new place of the chain, and the log field, by the theta that led there."""
+        energy = chain.potential_energy
+        energy_bin = state.partition.index(energy)
         psi = log_psi(
-            state.theta.log_theta, chain.potential_energy, state.partition, tau, flattening
+            state.theta.log_theta, energy, state.partition, temperature(chain.count), flattening
         )
-        piecewise = flattening.zeta * (state.theta.log_theta[energy_bin] - state.theta.decay)
-        smooth = flattening.zeta * (psi.value - state.theta.decay)
-        return state._replace(
+        state = state._replace(
             chain=chain,
             energy_bin=energy_bin,
             gradient_multiplier=psi.gradient_multiplier,
-            log_flattening=piecewise if weight == "piecewise" else smooth,
-        ), (piecewise if random_field == "csgld" else smooth)
+            log_flattening=log_flattening(state.theta, psi, energy_bin, flattening, weight),
+        )
+        field_weight = "piecewise" if random_field == "csgld" else "consistent"
+        return state, log_flattening(state.theta, psi, energy_bin, flattening, field_weight)
 
     def init(
         key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
@@ -145,10 +148,10 @@ def contour(
         state = ContourSamplerState(
             chain, initial_theta(partition.num_bins), edges, count, blank, blank, count
         )
-        return flatten(state, chain)[0]
+        return look(state, chain)[0]
 
     def step(
-        key: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
+        keys: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
         drift = log_psi(
             state.theta.log_theta,
@@ -158,7 +161,7 @@ def contour(
             flattening,
         )
         chain = advance(
-            key,
+            keys,
             state.chain,
             potential_and_grad,
             diffusion,
@@ -166,7 +169,7 @@ def contour(
             temperature,
             drift.gradient_multiplier,
         )
-        moved, log_field = flatten(state, chain)
+        moved, log_field = look(state, chain)
         # A refused attempt stands for no time: it teaches theta nothing.
         log_gain = jnp.where(chain.accepted, jnp.log(gain(chain.count)) + log_field, -jnp.inf)
         return moved._replace(
@@ -181,6 +184,7 @@ def contour(
             chain.potential_energy,
             state.log_flattening + time_weight(chain),
             next_step_size(chain, step_size),
+            time_weight(chain),
             state.energy_bin,
             state.gradient_multiplier,
         )

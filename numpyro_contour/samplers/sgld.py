@@ -47,7 +47,7 @@ def sgld(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sa
         >>> sampler = sgld(langevin(), Constant(0.1), Constant(1.0))
         >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
         >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
-        >>> state = sampler.step(jax.random.key(1), state, potential_and_grad)
+        >>> state = sampler.step(jax.random.split(jax.random.key(1)), state, potential_and_grad)
         >>> int(state.chain.count)
         1
     """
@@ -58,10 +58,10 @@ def sgld(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sa
         return SGLDSamplerState(start(key, position, potential_and_grad, diffusion))
 
     def step(
-        key: jax.Array, state: SGLDSamplerState, potential_and_grad: PotentialAndGrad
+        keys: jax.Array, state: SGLDSamplerState, potential_and_grad: PotentialAndGrad
     ) -> SGLDSamplerState:
         return SGLDSamplerState(
-            advance(key, state.chain, potential_and_grad, diffusion, step_size, temperature, 1.0)
+            advance(keys, state.chain, potential_and_grad, diffusion, step_size, temperature, 1.0)
         )
 
     def observe(state: SGLDSamplerState) -> Draw:

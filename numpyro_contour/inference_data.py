@@ -1,0 +1,225 @@
+"""From a finished run to weighted samples and to an ArviZ InferenceData."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import arviz as az
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer import MCMC
+
+from numpyro_contour import checks
+from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.contour_sgld import ContourSGLD
+
+_THETAS = ("online", "final")
+
+
+def weighted_samples(
+    mcmc: MCMC, theta: str = "online", energy: str | None = None
+) -> tuple[Any, np.ndarray]:
+    r"""The draws of a run, grouped by chain, with their log importance weights.
+
+    .. math:: E_\pi[f] \approx \frac{1}{C D} \sum_{c, d} w_{cd} f(x_{cd}),
+              \qquad \frac1D \sum_d w_{cd} = 1
+
+    Each chain's weights are normalised to mean 1 on their own: the constants of two chains with
+    their own theta say nothing about each other.
+
+    Args:
+        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
+        theta: "online" (default) weighs a draw by the theta of its own time, which is always valid;
+            "final" by the last theta, which is only fit once theta has settled.
+        energy: None (default) or "estimate": weights at the potential energy that the run saw.
+
+    Returns:
+        `(samples, log_weights)`: the samples as `mcmc.get_samples(group_by_chain=True)` gives
+        them, and an array (chains, draws). A weight is -inf where a move was refused.
+
+    Raises:
+        ValueError: the run has no weights, or an argument is unknown.
+
+    Warns:
+        UserWarning: moves were refused, drifts clipped or multipliers bounded in more than 1 % of
+            the steps of a chain, or a chain never moved.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
+        >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
+        ...                      partition=EnergyPartition(0.0, 5.0, 10))
+        >>> mcmc = MCMC(kernel, num_warmup=100, num_samples=100, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
+        >>> samples, log_weights = weighted_samples(mcmc)
+        >>> samples.shape, log_weights.shape
+        ((1, 100), (1, 100))
+    """
+    checks.one_of("theta", theta, _THETAS)
+    if energy is not None:
+        checks.one_of("energy", energy, ("estimate",))
+    kernel = _kernel(mcmc)
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    if theta == "final":
+        log_weight = _by_final_theta(mcmc, kernel, fields)
+    else:
+        log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
+    _warn_of_counters(mcmc)
+    return mcmc.get_samples(group_by_chain=True), _normalised(log_weight)
+
+
+def _kernel(mcmc: MCMC) -> SGMCMCKernel:
+    kernel = getattr(mcmc, "sampler", None)
+    if not isinstance(kernel, SGMCMCKernel):
+        raise ValueError(
+            "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
+            f"{type(kernel or mcmc).__name__}."
+        )
+    if mcmc.last_state is None:
+        raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
+    return kernel
+
+
+def _normalised(log_weight: np.ndarray) -> np.ndarray:
+    """Log weights whose exponentials have mean 1 in each chain; a chain without any keeps -inf."""
+    highest = log_weight.max(axis=1, keepdims=True)
+    highest = np.where(np.isfinite(highest), highest, 0.0)
+    with np.errstate(divide="ignore"):
+        mean = np.log(np.mean(np.exp(log_weight - highest), axis=1, keepdims=True)) + highest
+    return log_weight - np.where(np.isfinite(mean), mean, 0.0)
+
+
+def _per_chain(mcmc: MCMC, leaf: Any, ndim: int) -> np.ndarray:
+    """A field of the last state with the chain as first axis, which one chain alone lacks."""
+    array = np.asarray(leaf)
+    return array[None] if array.ndim == ndim else array
+
+
+def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarray:
+    """Log weights by the last theta: those of the chosen draws corrected from the online one."""
+    online = np.asarray(fields["log_weight"], dtype=np.float64)
+    if not isinstance(kernel, ContourSGLD):
+        return online
+    state = mcmc.last_state
+    if mcmc.num_chains == 1:
+        state = jax.tree.map(lambda x: jnp.asarray(x)[None], state)
+    final = np.asarray(
+        jax.vmap(kernel.log_flattening)(state, jnp.asarray(fields["potential_energy_estimate"])),
+        dtype=np.float64,
+    )
+    draw = np.asarray(fields["draw_log_weight"], dtype=np.float64)
+    own = final + np.asarray(fields["log_time_weight"], dtype=np.float64)
+    weighed = np.isfinite(draw)
+    return np.where(weighed, online - np.where(weighed, draw, 0.0) + own, -np.inf)
+
+
+def _warn_of_counters(mcmc: MCMC) -> None:
+    sampler = mcmc.last_state.sampler
+    steps = np.maximum(_per_chain(mcmc, sampler.chain.count, 0), 1)
+    counters = {
+        "moves were refused because the potential energy or its gradient was not finite": (
+            sampler.chain.guard.refused,
+            "check the data and the model for NaN, or lower `step_size`",
+        ),
+        "drifts were clipped to three standard deviations of the noise": (
+            sampler.chain.guard.clipped,
+            "lower `step_size`",
+        ),
+    }
+    if hasattr(sampler, "bounded"):
+        counters["gradient multipliers were decided by `multiplier_bound`"] = (
+            sampler.bounded,
+            "theta has not settled: run longer, or check `partition`",
+        )
+    for what, (counter, advice) in counters.items():
+        share = _per_chain(mcmc, counter, 0) / steps
+        if share.max() > 0.01:
+            warnings.warn(
+                f"{share.max():.1%} of the steps of chain {int(share.argmax())}: {what}; {advice}.",
+                stacklevel=3,
+            )
+
+
+def to_inference_data(mcmc: MCMC, theta: str = "online", energy: str | None = None) -> Any:
+    r"""The run as an ArviZ InferenceData (arviz 0.23) or DataTree (arviz 1.x).
+
+    Groups: `posterior`, the draws of the flattened density; `sample_stats` with the normalised
+    `log_weight` of each draw, `theta` (chain, draw, energy_bin_dim), `energy_bin`,
+    `gradient_multiplier`, `potential_energy_estimate` and `step_size`; `observed_data` over all
+    data, not one minibatch.
+
+    ArviZ's functions ignore weights. Resample the draws by `exp(log_weight)` before you plot them.
+
+    Args:
+        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
+        theta: as in `weighted_samples`.
+        energy: as in `weighted_samples`.
+
+    Returns:
+        An `arviz.InferenceData`, or an `xarray.DataTree` with arviz 1.x.
+
+    Raises:
+        ValueError: as `weighted_samples`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, to_inference_data
+        >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
+        ...                      partition=EnergyPartition(0.0, 5.0, 10))
+        >>> mcmc = MCMC(kernel, num_warmup=100, num_samples=100, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
+        >>> idata = to_inference_data(mcmc)
+        >>> idata["sample_stats"]["theta"].shape
+        (1, 100, 10)
+    """
+    samples, log_weight = weighted_samples(mcmc, theta, energy)
+    kernel = _kernel(mcmc)
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    stats = {
+        name: np.asarray(fields[name])
+        for name in (
+            "potential_energy_estimate",
+            "energy_bin",
+            "gradient_multiplier",
+            "step_size",
+        )
+        if name in fields
+    }
+    stats["log_weight"] = log_weight
+    if "log_theta" in fields:
+        stats["theta"] = np.exp(np.asarray(fields["log_theta"], dtype=np.float64))
+    groups = {"posterior": _named(samples), "sample_stats": stats}
+    observed = _observed_data(mcmc, kernel)
+    if observed:
+        groups["observed_data"] = observed
+    return _from_groups(groups, dims={"theta": ["energy_bin_dim"]})
+
+
+def _named(samples: Any) -> dict[str, np.ndarray]:
+    """Draws of a potential function may be any pytree: name its leaves after their places."""
+    if isinstance(samples, dict):
+        leaves = {name: value for name, value in samples.items()}
+        if all(not isinstance(value, dict | list | tuple) for value in leaves.values()):
+            return {name: np.asarray(value) for name, value in leaves.items()}
+    paths, _ = jax.tree_util.tree_flatten_with_path(samples)
+    return {
+        "z" + jax.tree_util.keystr(path, simple=True, separator="_"): np.asarray(leaf)
+        for path, leaf in paths
+    }
+
+
+def _observed_data(mcmc: MCMC, kernel: SGMCMCKernel) -> dict[str, np.ndarray]:
+    if kernel.model is None:
+        return {}
+    potential = kernel.model_potential(mcmc._args, mcmc._kwargs)
+    return {name: np.asarray(value) for name, value in potential.observations().items()}
+
+
+def _from_groups(groups: dict[str, dict], dims: dict[str, list[str]]) -> Any:
+    if hasattr(az, "InferenceData"):
+        return az.from_dict(**groups, dims=dims)
+    return az.from_dict(groups, dims=dims)

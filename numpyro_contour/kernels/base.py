@@ -1,0 +1,241 @@
+"""The adaptor between pure samplers and NumPyro's `MCMC`, once for all kernels.
+
+A kernel object holds settings only. Whatever is found or learnt lives in the state, and whatever
+depends on the data is rebuilt from `(model_args, model_kwargs)` at each trace, so that a second run on new
+data, copies and pickles are safe.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import random
+from numpyro.infer import init_to_uniform
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.util import is_prng_key
+
+from numpyro_contour import checks, estimators
+from numpyro_contour.diffusions import NOISES
+from numpyro_contour.flat import ravel, unravel_like
+from numpyro_contour.kernels.start import JittedStart, find_position, raise_if_unusable
+from numpyro_contour.minibatch import (
+    MinibatchSize,
+    ModelPotential,
+    check_minibatch_size,
+    constrained,
+)
+from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
+from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
+from numpyro_contour.window import DRAWS, Window, run_window
+
+_STEP_SIZE_HELP = (
+    "`step_size` must be given, a number above 0 or a schedule. Start with 0.1 times the smallest "
+    "posterior variance of an unconstrained coordinate (for a model of N rows often near 0.1 / N); "
+    "halve it while `weighted_samples` reports refused or clipped steps, double it while the "
+    "energy in the progress bar hardly moves."
+)
+
+
+class SGMCMCKernel(MCMCKernel):
+    """Base of the kernels: all that NumPyro asks for, around a pure sampler.
+
+    A kernel defines `_sampler()` and `_state(...)`. The arguments are described at `SGLD`.
+    """
+
+    sample_field = "z"
+
+    # NumPyro initialises a kernel without this attribute anew at every run, after `warmup` too.
+    _sample_fn = "stateless"
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        step_size: ScalarOrSchedule | None = None,
+        temperature: ScalarOrSchedule = 1.0,
+        num_steps: int = 1,
+        draw: str = "reservoir",
+        minibatch_size: MinibatchSize = None,
+        energy: str | Callable | None = None,
+        noise: str = "averaged",
+        init_strategy: Callable = init_to_uniform,
+    ):
+        if (model is None) == (potential_fn is None):
+            got = "neither" if model is None else "both"
+            raise ValueError(f"Give one of `model` and `potential_fn`, but got {got}.")
+        if step_size is None:
+            raise ValueError(_STEP_SIZE_HELP)
+        if model is None and minibatch_size is not None:
+            raise checks.fail("minibatch_size", minibatch_size, "None with `potential_fn`")
+        self._model = None if model is None else checks.function("model", model)
+        self._potential_fn = (
+            None if potential_fn is None else checks.function("potential_fn", potential_fn)
+        )
+        self._step_size = as_schedule("step_size", step_size, checks.positive)
+        self._temperature = as_schedule("temperature", temperature, checks.non_negative)
+        self._num_steps = checks.integer("num_steps", num_steps, at_least=1)
+        self._draw = checks.one_of("draw", draw, DRAWS)
+        self._minibatch_size = check_minibatch_size(minibatch_size)
+        self._energy = estimators.check_energy(energy)
+        self._noise = checks.one_of("noise", noise, NOISES)
+        self._init_strategy = checks.function("init_strategy", init_strategy)
+        self._start = JittedStart(self._start_chains)
+
+    @abstractmethod
+    def _sampler(self) -> Sampler:
+        """The pure sampler with the kernel's settings."""
+
+    @abstractmethod
+    def _state(self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array) -> Any:
+        """The public state around a window."""
+
+    @property
+    def model(self) -> Callable | None:
+        """The model, None for a kernel of a potential function."""
+        return self._model
+
+    # ------------------------------------------------------------------ the potential energy
+
+    def model_potential(self, model_args: tuple = (), model_kwargs: dict | None = None) -> Any:
+        """The model's potential energy over minibatches and over all data (`ModelPotential`)."""
+        return ModelPotential.of(
+            self._model_or_fail(), model_args, model_kwargs, self._minibatch_size
+        )
+
+    def _model_or_fail(self) -> Callable:
+        if self._model is None:
+            raise ValueError("This kernel was given `potential_fn`: it has no model.")
+        return self._model
+
+    def _estimator(self, model_args: tuple, model_kwargs: dict | None) -> PotentialAndGrad:
+        if self._potential_fn is not None:
+            return estimators.of_function(self._potential_fn, self._energy)
+        return estimators.of_model(self.model_potential(model_args, model_kwargs), self._energy)
+
+    def _flat_estimator(self, z: Any, model_args: tuple, model_kwargs: dict) -> PotentialAndGrad:
+        estimator = self._estimator(model_args, model_kwargs)
+
+        def potential_and_grad(key: jax.Array, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
+            energy, gradient = estimator(key, unravel_like(flat, z))
+            if jax.tree.structure(gradient) != jax.tree.structure(z) or jnp.shape(energy) != ():
+                raise ValueError(
+                    "`energy` takes a callable that returns a scalar potential energy and a "
+                    f"gradient in the structure of the position, {jax.tree.structure(z)}, but it "
+                    f"returned shape {jnp.shape(energy)} and {jax.tree.structure(gradient)}."
+                )
+            return jnp.asarray(energy, flat.dtype), ravel(gradient).astype(flat.dtype)
+
+        return potential_and_grad
+
+    # ------------------------------------------------------------------ what NumPyro calls
+
+    def init(
+        self,
+        rng_key: jax.Array,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple = (),
+        model_kwargs: dict | None = None,
+    ) -> Any:
+        """The first state; a batch of keys makes a batch of chains.
+
+        Raises:
+            ValueError: `init_params` does not fit, or the potential energy is not finite there.
+        """
+        model_kwargs = {} if model_kwargs is None else model_kwargs
+        state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
+        raise_if_unusable(usable, state.potential_energy_estimate)
+        return state
+
+    def _start_chains(
+        self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
+    ) -> tuple[Any, dict[str, jax.Array]]:
+        potential = None
+        if self._model is not None:
+            potential = self.model_potential(model_args, model_kwargs)
+
+        def start(rng_key: jax.Array, init_params: Any) -> tuple[Any, jax.Array]:
+            rng_key, key_position, key_chain = random.split(rng_key, 3)
+            z = find_position(key_position, potential, self._init_strategy, init_params)
+            sampler = self._sampler()
+            energy = self._flat_estimator(z, model_args, model_kwargs)
+            sampler_state = sampler.init(key_chain, ravel(z), energy)
+            drawn = sampler.observe(sampler_state)
+            state = self._state(z, Window(drawn, drawn.log_weight), sampler_state, rng_key)
+            chain = sampler_state.chain
+            finite = jnp.isfinite(chain.potential_energy) & jnp.isfinite(chain.gradient).all()
+            return state, finite
+
+        single = is_prng_key(rng_key)
+        state, finite = (start if single else jax.vmap(start))(rng_key, init_params)
+        usable = {"start": finite}
+        if potential is not None and potential.plates:
+            first = state.z if single else jax.tree.map(lambda x: x[0], state.z)
+            usable["rows"] = potential.finite_on_all_rows(first)
+        return state, usable
+
+    def sample(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
+        """The next draw, `num_steps` diffusion steps on."""
+        model_kwargs = {} if model_kwargs is None else model_kwargs
+        sampler = self._sampler()
+
+        def transition(state: Any) -> Any:
+            rng_key, key = random.split(state.rng_key)
+            energy = self._flat_estimator(state.z, model_args, model_kwargs)
+            sampler_state, window = run_window(
+                key, state.sampler, energy, sampler, self._num_steps, self._draw
+            )
+            z = unravel_like(window.draw.position, state.z)
+            return self._state(z, window, sampler_state, rng_key)
+
+        if is_prng_key(state.rng_key):
+            return transition(state)
+        return jax.vmap(transition)(state)
+
+    def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
+        """From unconstrained draws to the model's sites.
+
+        Deterministic sites inside a subsampled plate are left out: a minibatch holds only some of
+        their rows. `numpyro.infer.Predictive` computes them from the draws.
+        """
+        if self._model is None:
+            return lambda z: z
+        potential = self.model_potential(model_args, model_kwargs)
+        return lambda z: constrained(potential, z)
+
+    def refresh(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
+        """The state with energy and gradient at its position by the given arguments."""
+        model_kwargs = {} if model_kwargs is None else model_kwargs
+
+        def renew(state: Any) -> Any:
+            rng_key, key = random.split(state.rng_key)
+            chain = state.sampler.chain
+            energy, gradient = self._flat_estimator(state.z, model_args, model_kwargs)(
+                key, chain.position
+            )
+            chain = chain._replace(potential_energy=energy, gradient=gradient)
+            return state._replace(sampler=state.sampler._replace(chain=chain), rng_key=rng_key)
+
+        return renew(state) if is_prng_key(state.rng_key) else jax.vmap(renew)(state)
+
+    def wrap_model(self, wrapper: Callable) -> SGMCMCKernel:
+        """A copy of this kernel on `wrapper(model)`."""
+        state = self.__getstate__()
+        state["_model"] = wrapper(self._model_or_fail())
+        kernel = object.__new__(type(self))
+        kernel.__setstate__(state)
+        return kernel
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_start"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start = JittedStart(self._start_chains)

@@ -1,0 +1,232 @@
+"""`ContourSGLD`: contour stochastic gradient Langevin dynamics as a NumPyro kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from numpyro_contour import checks
+from numpyro_contour.contour import (
+    INTERPOLATIONS,
+    RANDOM_FIELDS,
+    WEIGHTS,
+    Flattening,
+    log_flattening,
+    log_psi,
+)
+from numpyro_contour.diffusions import langevin
+from numpyro_contour.flat import unravel_like
+from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.samplers.base import Sampler
+from numpyro_contour.samplers.contour import ContourSamplerState, contour
+from numpyro_contour.schedules import Schedule, robbins_monro
+from numpyro_contour.window import Window
+
+_PARTITION_HELP = (
+    "`partition` must be given, an `EnergyPartition(lower, upper, num_bins)` of the potential "
+    "energy in nats. Run `SGLD(model, step_size=...)` first and look at its "
+    "`potential_energy_estimate` e after the warm-up: `lower` near the 1 % quantile of e, bins of "
+    "half the standard deviation of e, and `upper` above `lower` by the barrier you expect between "
+    "modes plus several standard deviations."
+)
+
+
+class ContourSGLDState(NamedTuple):
+    """State of `ContourSGLD`."""
+
+    #: the draw, unconstrained
+    z: Any
+    #: potential energy of the draw as the chain saw it, in nats
+    potential_energy_estimate: jax.Array
+    #: log importance weight of the draw and its window, not normalised
+    log_weight: jax.Array
+    #: log importance weight of the draw alone
+    draw_log_weight: jax.Array
+    #: the part of it that is time: 0 unless the guard reduced the step
+    log_time_weight: jax.Array
+    #: bin of the draw's potential energy, from 0
+    energy_bin: jax.Array
+    #: gradient multiplier at the draw
+    gradient_multiplier: jax.Array
+    #: step size of the step that left the draw
+    step_size: jax.Array
+    #: state of the pure sampler: where the chain is, and theta, the partition and all counts
+    sampler: ContourSamplerState
+    rng_key: jax.Array
+
+    @property
+    def position(self) -> Any:
+        """Where the chain is; equal to `z` unless the draw stands for a window."""
+        return unravel_like(self.sampler.chain.position, self.z)
+
+    @property
+    def log_theta(self) -> jax.Array:
+        """Log of the estimated probability of each energy bin, (num_bins,)."""
+        return self.sampler.theta.log_theta - self.sampler.theta.decay[..., None]
+
+    @property
+    def partition(self) -> EnergyPartition:
+        """The chain's energy partition."""
+        return self.sampler.partition
+
+
+class ContourSGLD(SGMCMCKernel):
+    r"""Contour stochastic gradient Langevin dynamics: weighted draws of multimodal posteriors.
+
+    It samples the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta` by
+
+    .. math:: x_{k+1} = x_k - \epsilon \Bigl[1 + \zeta\tau
+              \frac{\partial\log\Psi_{\theta_k}}{\partial u}\Bigr] \nabla \tilde U(x_k)
+              + \sqrt{2\tau\epsilon}\, \xi_k
+
+    learns :math:`\theta`, the probability of each energy bin, as it goes, and hands out draws with
+    the importance weights :math:`\Psi_{\theta_k}(U)^\zeta` that make up for the flattening.
+    Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
+
+    Args:
+        model, potential_fn, step_size, num_steps, draw, minibatch_size, energy, noise,
+            init_strategy: as for `SGLD`. `step_size` must be given.
+        temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
+        partition: an `EnergyPartition`, in nats. Must be given.
+        zeta: how much is flattened: 0 nothing (plain SGLD), 1 to equal probability of all bins.
+            Defaults to 0.75.
+        gain: schedule of the stochastic approximation, called with counts from 1.
+            Defaults to `robbins_monro(10, 0.8, 100, maximum=0.5)`.
+        interpolation: where log theta of a bin stands: at its left edge "forward" (default, section
+            D.1), at its centre "midpoint", at its right edge "backward" (equation 6).
+        one_sided: whether Psi never rises with the energy, so that the multiplier never exceeds 1.
+            Defaults to True.
+        multiplier_bound: lower bound of the gradient multiplier, below 1, or None. Defaults to -1.
+        random_field: update of theta, "consistent" (default) or "csgld" (equation 10).
+        weight: "consistent" (default), :math:`\Psi(U)^\zeta`; or "piecewise", the paper's
+            :math:`\theta(J)^\zeta`, which is biased by the bin width.
+        collect_theta: whether log theta is collected for each draw, at the cost of
+            draws times bins of memory. Defaults to True.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Source: Deng, Lin and Liang (2020), Algorithm 1, with continuous weights.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
+        >>> def potential(x):  # 0.4 N(-6, 1) + 0.6 N(4, 1)
+        ...     return -jnp.logaddexp(jnp.log(0.4) - (x + 6)**2 / 2, jnp.log(0.6) - (x - 4)**2 / 2)
+        >>> kernel = ContourSGLD(potential_fn=potential, step_size=0.1, num_steps=100,
+        ...                      partition=EnergyPartition(0.0, 20.0, 40))
+        >>> mcmc = MCMC(kernel, num_warmup=200, num_samples=2000, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(-6.0))
+        >>> x, log_weights = weighted_samples(mcmc)
+        >>> mass = float((jnp.exp(log_weights) * (x > -1)).mean())
+        >>> bool(abs(mass - 0.6) < 0.1)
+        True
+    """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        partition: EnergyPartition | None = None,
+        zeta: float = 0.75,
+        gain: Schedule | None = None,
+        interpolation: str = "forward",
+        one_sided: bool = True,
+        multiplier_bound: float | None = -1.0,
+        random_field: str = "consistent",
+        weight: str = "consistent",
+        collect_theta: bool = True,
+        **arguments: Any,
+    ):
+        super().__init__(model, potential_fn, **arguments)
+        if partition is None:
+            raise ValueError(_PARTITION_HELP)
+        if not isinstance(partition, EnergyPartition):
+            raise checks.fail("partition", partition, "an EnergyPartition")
+        if not callable(arguments.get("temperature", 1.0)):
+            checks.positive("temperature", arguments.get("temperature", 1.0))
+        if multiplier_bound is not None:
+            multiplier_bound = checks.number("multiplier_bound", multiplier_bound)
+            if multiplier_bound >= 1:
+                raise checks.fail("multiplier_bound", multiplier_bound, "a number below 1 or None")
+        self._partition = partition
+        self._gain = robbins_monro() if gain is None else checks.function("gain", gain)
+        self._flattening = Flattening(
+            checks.non_negative("zeta", zeta),
+            checks.one_of("interpolation", interpolation, INTERPOLATIONS),
+            checks.boolean("one_sided", one_sided),
+            multiplier_bound,
+        )
+        self._random_field = checks.one_of("random_field", random_field, RANDOM_FIELDS)
+        self._weight = checks.one_of("weight", weight, WEIGHTS)
+        self._collect_theta = checks.boolean("collect_theta", collect_theta)
+
+    @property
+    def default_fields(self) -> tuple[str, ...]:
+        """The state fields that are collected for each draw."""
+        fields = (
+            "z",
+            "potential_energy_estimate",
+            "log_weight",
+            "draw_log_weight",
+            "log_time_weight",
+            "energy_bin",
+            "gradient_multiplier",
+            "step_size",
+        )
+        return fields + ("log_theta",) if self._collect_theta else fields
+
+    def _sampler(self) -> Sampler:
+        return contour(
+            langevin(self._noise),
+            self._step_size,
+            self._temperature,
+            self._partition,
+            self._gain,
+            self._flattening,
+            self._random_field,
+            self._weight,
+        )
+
+    def log_flattening(self, state: ContourSGLDState, energy: jax.Array) -> jax.Array:
+        """Log weight of potential energies, in nats, by the theta of one chain's state."""
+        sampler = state.sampler
+        tau = self._temperature(sampler.chain.count)
+
+        def weigh(u: jax.Array) -> jax.Array:
+            psi = log_psi(sampler.theta.log_theta, u, sampler.partition, tau, self._flattening)
+            energy_bin = sampler.partition.index(u)
+            return log_flattening(sampler.theta, psi, energy_bin, self._flattening, self._weight)
+
+        return jax.vmap(weigh)(energy)
+
+    def _state(
+        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array
+    ) -> ContourSGLDState:
+        return ContourSGLDState(
+            z=z,
+            potential_energy_estimate=window.draw.potential_energy,
+            log_weight=window.log_weight,
+            draw_log_weight=window.draw.log_weight,
+            log_time_weight=window.draw.log_time_weight,
+            energy_bin=window.draw.energy_bin,
+            gradient_multiplier=window.draw.gradient_multiplier,
+            step_size=window.draw.step_size,
+            sampler=sampler_state,
+            rng_key=rng_key,
+        )
+
+    def get_diagnostics_str(self, state: ContourSGLDState) -> str:
+        """The text of the progress bar."""
+        visited = np.mean(np.asarray(state.sampler.theta.bin_counts) > 0)
+        return (
+            f"energy {float(state.potential_energy_estimate):.1f}, "
+            f"multiplier {float(state.gradient_multiplier):.2f}, "
+            f"bins visited {visited:.0%}"
+        )
