@@ -183,11 +183,13 @@ def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) 
     decay = theta.decay - jnp.log1p(-amount)
     visited = theta.log_theta[energy_bin]
     raised = visited + jax.nn.softplus(jnp.log(amount) - (visited - decay))
-    log_theta = theta.log_theta.at[energy_bin].set(raised)
+    # A mask over all bins costs less than a scatter where chains are vectorised.
+    here = jnp.arange(theta.log_theta.shape[-1]) == energy_bin
+    log_theta = jnp.where(here, raised, theta.log_theta)
     apply = decay > _DECAY_APPLIED_FROM
     log_theta = jnp.maximum(log_theta - jnp.where(apply, decay, 0.0), LOG_THETA_FLOOR)
     return ThetaState(
         log_theta,
         jnp.where(apply, 0.0, decay),
-        theta.bin_counts.at[energy_bin].add(1),
+        theta.bin_counts + here,
     )

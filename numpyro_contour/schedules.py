@@ -50,7 +50,7 @@ def robbins_monro(
         exponent: :math:`\alpha` in (0.5, 1], so that the gains add up to infinity and their
             squares do not. Defaults to 0.8.
         offset: :math:`k_0 \ge 0`, steps before the gain starts to fall. Defaults to 100.
-        maximum: upper limit of the gain, in (0, 1). Defaults to 0.5.
+        maximum: upper limit of the gain, in (0, 1]. Defaults to 0.5.
 
     Returns:
         A schedule: a function from the count of steps, from 1, to the gain.
@@ -70,8 +70,8 @@ def robbins_monro(
     if not 0.5 < exponent <= 1:
         raise checks.fail("exponent", exponent, "a number in (0.5, 1]")
     maximum = checks.positive("maximum", maximum)
-    if maximum >= 1:
-        raise checks.fail("maximum", maximum, "a number in (0, 1)")
+    if maximum > 1:
+        raise checks.fail("maximum", maximum, "a number in (0, 1]")
     return RobbinsMonro(
         checks.positive("scale", scale), exponent, checks.non_negative("offset", offset), maximum
     )

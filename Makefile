@@ -1,0 +1,46 @@
+# Each target makes its own environment in the checkout. PYTHON chooses the interpreter.
+PYTHON ?= python3
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+MAKE_ENV = $(PYTHON) -m venv $(@D) && $(@D)/bin/pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint docs benchmark clean
+
+demo: .venv-demo-$(VERSION)/ready
+	.venv-demo-$(VERSION)/bin/python -m numpyro_contour
+
+test: .venv-test-$(VERSION)/ready
+	.venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2
+
+lint: .venv-lint-$(VERSION)/ready
+	.venv-lint-$(VERSION)/bin/ruff check .
+	.venv-lint-$(VERSION)/bin/ruff format --check .
+	.venv-lint-$(VERSION)/bin/mypy
+
+docs: .venv-docs-$(VERSION)/ready
+	.venv-docs-$(VERSION)/bin/sphinx-build --fail-on-warning -b html docs site
+
+benchmark: .venv-benchmark-$(VERSION)/ready
+	.venv-benchmark-$(VERSION)/bin/python -m benchmarks
+
+.venv-demo-$(VERSION)/ready: pyproject.toml
+	$(MAKE_ENV) --editable '.[plots,io]'
+	touch $@
+
+.venv-test-$(VERSION)/ready: pyproject.toml
+	$(MAKE_ENV) --editable '.[test]'
+	touch $@
+
+.venv-lint-$(VERSION)/ready: pyproject.toml
+	$(MAKE_ENV) --editable '.[lint]'
+	touch $@
+
+.venv-docs-$(VERSION)/ready: pyproject.toml
+	$(MAKE_ENV) --editable '.[docs,plots]'
+	touch $@
+
+.venv-benchmark-$(VERSION)/ready: pyproject.toml
+	$(MAKE_ENV) --editable '.[benchmark]'
+	touch $@
+
+clean:
+	rm -rf .venv-* site demo-output
