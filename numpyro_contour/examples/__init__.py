@@ -1,0 +1,1 @@
+"""The demo, its targets and its data."""

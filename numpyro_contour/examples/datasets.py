@@ -1,0 +1,128 @@
+"""The bundled UCI regression sets. `data/README.md` says where they are from."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+
+from numpyro_contour import checks
+
+#: the targets among the columns of each set; the first is the default
+TARGETS = {
+    "concrete": ("strength",),
+    "energy": ("heating_load", "cooling_load"),
+    "yacht": ("resistance",),
+    "wine_red": ("quality",),
+}
+
+
+class Dataset(NamedTuple):
+    """A regression data set in its own units."""
+
+    #: inputs, (rows, features)
+    X: np.ndarray
+    #: target, (rows,)
+    y: np.ndarray
+    #: names of the columns of X
+    feature_names: tuple[str, ...]
+    #: name of the target
+    target: str
+
+
+class Split(NamedTuple):
+    """Training and held-out rows, standardised by the mean and sd of the training rows."""
+
+    #: inputs of the training rows, (rows, features)
+    X_train: np.ndarray
+    #: target of the training rows, (rows,)
+    y_train: np.ndarray
+    #: inputs of the held-out rows
+    X_test: np.ndarray
+    #: target of the held-out rows
+    y_test: np.ndarray
+    #: mean of the target over the training rows, in its own units
+    y_mean: float
+    #: sd of the target over the training rows, in its own units
+    y_sd: float
+
+
+def load(name: str, target: str | None = None) -> Dataset:
+    """A bundled data set.
+
+    Args:
+        name: "concrete", "energy", "yacht" or "wine_red".
+        target: None (default) for the set's first target; "cooling_load" is the second of "energy".
+
+    Returns:
+        The `Dataset`, in float64. No target is among the inputs.
+
+    Raises:
+        ValueError: there is no such set or target.
+
+    Example:
+        >>> from numpyro_contour.examples.datasets import load
+        >>> concrete = load("concrete")
+        >>> concrete.X.shape, concrete.target, round(float(concrete.y.max()), 1)
+        ((1030, 8), 'strength', 82.6)
+    """
+    targets = TARGETS[checks.one_of("name", name, tuple(TARGETS))]
+    target = targets[0] if target is None else checks.one_of("target", target, targets)
+    file = resources.files("numpyro_contour.examples") / "data" / f"{name}.csv"
+    with file.open(encoding="utf-8") as lines:
+        names = next(lines).strip().split(",")
+        table = np.loadtxt(lines, delimiter=",", dtype=np.float64, ndmin=2)
+    inputs = [column for column, label in enumerate(names) if label not in targets]
+    return Dataset(
+        X=table[:, inputs],
+        y=table[:, names.index(target)],
+        feature_names=tuple(names[column] for column in inputs),
+        target=target,
+    )
+
+
+def split_and_standardise(dataset: Dataset, seed: int, held_out: float = 0.1) -> Split:
+    r"""Hold out random rows, and standardise all by the training rows alone.
+
+    .. math:: \tilde x = (x - \bar x_{train}) / s_{train}
+
+    An input that is constant over the training rows becomes 0 there.
+
+    Args:
+        dataset: from `load`.
+        seed: seed of the random split, at least 0.
+        held_out: share of the rows to hold out, above 0 and below 1. Defaults to 0.1.
+
+    Returns:
+        The `Split`; `y * y_sd + y_mean` is the target in its own units.
+
+    Raises:
+        ValueError: an argument is out of its range, or leaves no row on one side.
+
+    Example:
+        >>> from numpyro_contour.examples.datasets import load, split_and_standardise
+        >>> split = split_and_standardise(load("concrete"), seed=0)
+        >>> split.X_train.shape, split.X_test.shape, abs(float(split.y_train.mean())) < 1e-9
+        ((927, 8), (103, 8), True)
+    """
+    seed = checks.integer("seed", seed, at_least=0)
+    rows = len(dataset.y)
+    count = round(checks.number("held_out", held_out) * rows)
+    if not 0 < count < rows:
+        raise checks.fail(
+            "held_out", held_out, f"a share that leaves some of {rows} rows on either side"
+        )
+    shuffled = np.random.default_rng(seed).permutation(rows)
+    test, train = shuffled[:count], shuffled[count:]
+    centre, scale = dataset.X[train].mean(axis=0), dataset.X[train].std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    y_mean, y_sd = float(dataset.y[train].mean()), float(dataset.y[train].std())
+    return Split(
+        X_train=(dataset.X[train] - centre) / scale,
+        y_train=(dataset.y[train] - y_mean) / y_sd,
+        X_test=(dataset.X[test] - centre) / scale,
+        y_test=(dataset.y[test] - y_mean) / y_sd,
+        y_mean=y_mean,
+        y_sd=y_sd,
+    )
