@@ -1,0 +1,51 @@
+"""The pure core knows arrays and functions: it imports neither numpyro nor the layers above it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import numpyro_contour
+
+ROOT = Path(numpyro_contour.__file__).parent
+PURE = [
+    "checks.py",
+    "schedules.py",
+    "partition.py",
+    "contour.py",
+    "diffusions.py",
+    "guard.py",
+    "window.py",
+    "flat.py",
+    *(str(path.relative_to(ROOT)) for path in (ROOT / "samplers").glob("*.py")),
+]
+ABOVE = {"minibatch", "estimators", "kernels", "inference_data", "plots", "examples"}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("file", PURE)
+def test_pure_core_imports_nothing_from_above(file):
+    for name in imports(ROOT / file):
+        parts = name.split(".")
+        assert parts[0] not in {"numpyro", "arviz"}, f"{file} imports {name}"
+        if parts[0] == "numpyro_contour" and len(parts) > 1:
+            assert parts[1] not in ABOVE, f"{file} imports {name}"
+
+
+def test_kernels_do_not_import_outputs():
+    for path in (ROOT / "kernels").glob("*.py"):
+        for name in imports(path):
+            assert not name.startswith(("arviz", "numpyro_contour.inference_data")), path
+
+
+def test_files_hold_one_idea():
+    for path in ROOT.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 350, path
