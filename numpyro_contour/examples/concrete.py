@@ -1,0 +1,172 @@
+"""A Bayesian neural network for the strength of concrete: the model, predictions and scores."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jax import random
+
+from numpyro_contour.examples.datasets import Split
+
+HIDDEN = 50
+MINIBATCH = 50
+
+
+class Predictions(NamedTuple):
+    """Weighted posterior predictive distribution of held-out rows, in the target's own units."""
+
+    #: predictive mean, (rows,)
+    mean: np.ndarray
+    #: 5 % quantile, (rows,)
+    lower: np.ndarray
+    #: 95 % quantile, (rows,)
+    upper: np.ndarray
+
+
+def network(weights: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+    r"""One hidden layer of tanh units.
+
+    .. math:: f(x) = \sum_{h=1}^H v_h \tanh(x^\top w_h + b_h) / \sqrt H
+
+    Args:
+        weights: `input_weights` w, (features, H); `hidden_bias` b, (H,); `output_weights` v, (H,).
+        x: standardised inputs, (rows, features).
+
+    Returns:
+        f, (rows,).
+    """
+    hidden = jnp.tanh(x @ weights["input_weights"] + weights["hidden_bias"])
+    return hidden @ weights["output_weights"] / math.sqrt(hidden.shape[-1])
+
+
+def model(x: jax.Array, y: jax.Array) -> None:
+    r"""The Bayesian neural network over minibatches of 50 rows.
+
+    .. math:: w, b, v \sim N(0, 1), \quad \log\sigma \sim N(-1, 0.5^2), \quad
+              y \sim N(f(x), \sigma^2)
+
+    The output is divided by :math:`\sqrt H`, rather than v given a small prior variance, because
+    one step size then fits both layers; and the target is standardised, so that the output needs no
+    bias, whose gradient would be the noisiest of all.
+
+    Args:
+        x: standardised inputs, (rows, features).
+        y: standardised target, (rows,).
+    """
+    rows, features = x.shape
+    weights = {
+        "input_weights": numpyro.sample(
+            "input_weights", dist.Normal(0, 1).expand([features, HIDDEN]).to_event(2)
+        ),
+        "hidden_bias": numpyro.sample(
+            "hidden_bias", dist.Normal(0, 1).expand([HIDDEN]).to_event(1)
+        ),
+        "output_weights": numpyro.sample(
+            "output_weights", dist.Normal(0, 1).expand([HIDDEN]).to_event(1)
+        ),
+    }
+    noise_sd = numpyro.sample("noise_sd", dist.LogNormal(-1, 0.5))
+    with numpyro.plate("rows", rows, subsample_size=MINIBATCH) as idx:
+        numpyro.sample("y", dist.Normal(network(weights, x[idx]), noise_sd), obs=y[idx])
+
+
+def starts(key: jax.Array, chains: int, features: int) -> dict[str, jax.Array]:
+    """Unconstrained starting points: network weights from their prior, noise as large as the target's.
+
+    Args:
+        key: random key.
+        chains: number of chains.
+        features: number of inputs.
+
+    Returns:
+        `init_params` for `MCMC.run`, with the chain as first axis.
+    """
+    shapes = {
+        "input_weights": (features, HIDDEN),
+        "hidden_bias": (HIDDEN,),
+        "output_weights": (HIDDEN,),
+    }
+    keys = random.split(key, len(shapes))
+    params = {
+        name: random.normal(k, (chains, *shape)) for k, (name, shape) in zip(keys, shapes.items())
+    }
+    return {**params, "noise_sd": jnp.zeros(chains)}
+
+
+def predict(
+    key: jax.Array, samples: dict[str, jax.Array], weights: np.ndarray, split: Split
+) -> Predictions:
+    r"""The weighted posterior predictive distribution at the held-out rows.
+
+    .. math:: E[y] \approx \sum_k w_k f_k(x) / \sum_k w_k, \qquad
+              y_k \sim N(f_k(x), \sigma_k^2) \text{ with weight } w_k
+
+    Args:
+        key: random key for the observation noise.
+        samples: draws of the model's sites, (chains, draws, ...).
+        weights: importance weights, (chains, draws).
+        split: the data.
+
+    Returns:
+        The `Predictions`; the interval holds 90 % and includes the observation noise.
+    """
+    draws = {name: jnp.reshape(x, (-1, *x.shape[2:])) for name, x in samples.items()}
+    x = jnp.asarray(split.X_test)
+    f = jax.jit(jax.vmap(network, in_axes=(0, None)))(draws, x)
+    y = f + draws["noise_sd"][:, None] * random.normal(key, f.shape)
+    flat = weights.ravel()
+    lower, upper = weighted_quantiles(np.asarray(y), flat, (0.05, 0.95))
+    mean = np.average(np.asarray(f), axis=0, weights=flat)
+    return Predictions(*(split.y_mean + split.y_sd * z for z in (mean, lower, upper)))
+
+
+def weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, levels: tuple[float, ...]
+) -> np.ndarray:
+    r"""Quantiles of weighted draws: the lowest value at which the weights reach the level.
+
+    Args:
+        values: (draws, rows).
+        weights: at least 0, (draws,).
+        levels: in (0, 1).
+
+    Returns:
+        An array (levels, rows).
+
+    Example:
+        >>> import numpy as np
+        >>> from numpyro_contour.examples.concrete import weighted_quantiles
+        >>> weighted_quantiles(np.array([[3.0], [1.0], [2.0]]), np.array([2.0, 1.0, 1.0]), (0.5, 0.9))
+        array([[2.],
+               [3.]])
+    """
+    order = np.argsort(values, axis=0)
+    ranked = np.take_along_axis(values, order, axis=0)
+    reached = np.cumsum(weights[order], axis=0) / weights.sum()
+    places = [np.argmax(reached >= level - 1e-12, axis=0) for level in levels]
+    return np.stack([np.take_along_axis(ranked, place[None], axis=0)[0] for place in places])
+
+
+def rmse(predicted: np.ndarray, observed: np.ndarray) -> float:
+    """Root-mean-square error, in the unit of the arguments, (rows,) each."""
+    return float(np.sqrt(np.mean((predicted - observed) ** 2)))
+
+
+def coverage(predictions: Predictions, observed: np.ndarray) -> float:
+    """The share of observations, (rows,), inside their 90 % intervals."""
+    inside = (predictions.lower <= observed) & (observed <= predictions.upper)
+    return float(np.mean(inside))
+
+
+def linear_regression(split: Split) -> np.ndarray:
+    """Least-squares predictions of the held-out rows, (rows,), in the target's own units."""
+    inputs = np.column_stack([np.ones(len(split.y_train)), split.X_train])
+    coefficients = np.linalg.lstsq(inputs, split.y_train, rcond=None)[0]
+    predicted = coefficients[0] + split.X_test @ coefficients[1:]
+    return split.y_mean + split.y_sd * predicted

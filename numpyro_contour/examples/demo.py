@@ -1,0 +1,272 @@
+"""The demo: nine modes in two dimensions, then a Bayesian neural network on real data.
+
+`make demo`, or `python -m numpyro_contour --output DIR`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from numpyro.infer import MCMC
+
+from numpyro_contour import (
+    SGLD,
+    ContourSGLD,
+    EnergyPartition,
+    to_inference_data,
+    weighted_samples,
+)
+from numpyro_contour.examples import concrete, nine_modes
+from numpyro_contour.examples.datasets import Split, load, split_and_standardise
+from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.plots import plot_energy_histogram, plot_predictions, plot_weighted_draws
+
+# The potential energy of the nine modes is -6.7 nats at its lowest and about 0.5 at the barriers
+# next to the middle; within a mode its sd is about 1.
+NINE_MODES_PARTITION = EnergyPartition(lower=-7.0, upper=5.0, num_bins=48)
+# Twenty times the paper's: averaged noise leaves less bias at this step than the paper's at 0.001.
+NINE_MODES_STEP_SIZE = 0.02
+
+# Of 1e-5, 2e-5, 3e-5 and 5e-5 the largest that clips under 1 % of the drifts; SGLD's held-out error
+# at 16,000 steps was 5.5, 5.0, 4.8 and 4.8 MPa. Both samplers run at it.
+CONCRETE_STEP_SIZE = 2e-5
+# From a pilot of SGLD at this step: potential energies of 600 to 1250 nats (1 % and 99 %), of sd
+# 130, nearly all of it the noise of minibatches. Bins are half of that sd.
+CONCRETE_PARTITION = EnergyPartition(lower=500.0, upper=1780.0, num_bins=20)
+ZETA = 0.75
+
+
+class Job(NamedTuple):
+    """The length of a run, the same for both samplers."""
+
+    chains: int
+    #: draws a chain before collection, and collected
+    warmup: int
+    draws: int
+    #: steps, that is gradients, a draw
+    num_steps: int
+
+    @property
+    def gradients(self) -> int:
+        """Gradients a chain."""
+        return (self.warmup + self.draws) * self.num_steps
+
+
+class Result(NamedTuple):
+    """A finished run."""
+
+    mcmc: MCMC
+    samples: Any
+    #: importance weights, (chains, draws), of mean 1 in each chain
+    weights: np.ndarray
+    #: with compilation
+    seconds: float
+
+    @property
+    def kish_share(self) -> float:
+        """Kish's effective share of the draws, 1 for even weights."""
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum() / self.weights.size)
+
+
+NINE_MODES = Job(chains=8, warmup=100, draws=1000, num_steps=50)
+CONCRETE = Job(chains=4, warmup=60, draws=140, num_steps=200)
+QUICK_NINE_MODES = Job(chains=4, warmup=20, draws=200, num_steps=50)
+QUICK_CONCRETE = Job(chains=2, warmup=20, draws=40, num_steps=50)
+
+
+def run(kernel: SGMCMCKernel, job: Job, key: jax.Array, *data: jax.Array, start: Any) -> Result:
+    """Run a kernel from the given unconstrained starting points."""
+    began = time.perf_counter()
+    mcmc = MCMC(
+        kernel,
+        num_warmup=job.warmup,
+        num_samples=job.draws,
+        num_chains=job.chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(key, *data, init_params=start)
+    samples, log_weights = weighted_samples(mcmc)
+    return Result(mcmc, samples, np.exp(log_weights), time.perf_counter() - began)
+
+
+def run_nine_modes(job: Job, key: jax.Array) -> dict[str, Result]:
+    """SGLD and ContourSGLD on the nine modes, from the same random places of the square."""
+    key_start, key_run = random.split(key)
+    start = random.uniform(key_start, (job.chains, 2), minval=-2.0, maxval=2.0)
+    settings = {
+        "potential_fn": nine_modes.potential,
+        "energy": nine_modes.noisy_energy(variance=0.1),
+        "step_size": NINE_MODES_STEP_SIZE,
+        "num_steps": job.num_steps,
+    }
+    contour = ContourSGLD(partition=NINE_MODES_PARTITION, zeta=ZETA, **settings)
+    return {
+        "SGLD": run(SGLD(**settings), job, key_run, start=start),
+        "ContourSGLD": run(contour, job, key_run, start=start),
+    }
+
+
+def run_concrete(job: Job, key: jax.Array, split: Split) -> dict[str, Result]:
+    """SGLD and ContourSGLD on the Bayesian neural network, from the same draws of the prior."""
+    key_start, key_run = random.split(key)
+    x, y = jnp.asarray(split.X_train), jnp.asarray(split.y_train)
+    start = concrete.starts(key_start, job.chains, x.shape[1])
+    settings = {"step_size": CONCRETE_STEP_SIZE, "num_steps": job.num_steps}
+    contour = ContourSGLD(concrete.model, partition=CONCRETE_PARTITION, zeta=ZETA, **settings)
+    return {
+        "SGLD": run(SGLD(concrete.model, **settings), job, key_run, x, y, start=start),
+        "ContourSGLD": run(contour, job, key_run, x, y, start=start),
+    }
+
+
+def describe_nine_modes(job: Job, results: dict[str, Result]) -> str:
+    """The masses of the modes beside the exact ones."""
+    exact = nine_modes.exact_masses()
+    masses = {"exact": exact} | {
+        name: nine_modes.mode_masses(result.samples, result.weights)
+        for name, result in results.items()
+    }
+    distances = [0.5 * np.abs(table - exact).sum() for table in masses.values()]
+    chains = [
+        np.mean(
+            [
+                0.5 * np.abs(nine_modes.mode_masses(x, w) - exact).sum()
+                for x, w in zip(np.asarray(result.samples), result.weights)
+            ]
+        )
+        for result in results.values()
+    ]
+    lines = [
+        "Nine modes in two dimensions, noisy potential energies and gradients (variance 0.1)",
+        f"{job.chains} chains of {job.gradients:,} gradients each; the probability of each mode:",
+        "",
+        "".join(f"{name:^26}" for name in masses),
+    ]
+    for row in range(3):
+        lines.append(
+            "".join(f"{' '.join(f'{p:.4f}' for p in table[row]):^26}" for table in masses.values())
+        )
+    lines += [
+        "",
+        "total variation from the exact masses",
+        "  all chains together:    " + _pairs(results, distances[1:], ".3f"),
+        "  mean of single chains:  " + _pairs(results, chains, ".3f"),
+        "effective share of draws: " + _pairs(results, _kish(results), ".2f"),
+        "seconds with compilation: " + _pairs(results, _seconds(results), ".1f"),
+    ]
+    return "\n".join(lines)
+
+
+def describe_concrete(
+    job: Job, results: dict[str, Result], split: Split, predictions: dict[str, concrete.Predictions]
+) -> str:
+    """Held-out error and coverage of both samplers, and of a linear regression."""
+    observed = split.y_mean + split.y_sd * split.y_test
+    contour = results["ContourSGLD"].mcmc
+    fields = contour.get_extra_fields()
+    energy = np.asarray(fields["potential_energy_estimate"])
+    visited = np.asarray(contour.last_state.sampler.theta.bin_counts).min(axis=0) > 0
+    error = [concrete.rmse(p.mean, observed) for p in predictions.values()]
+    covered = [concrete.coverage(p, observed) for p in predictions.values()]
+    linear = concrete.rmse(concrete.linear_regression(split), observed)
+    rows = len(split.y_train)
+    return "\n".join(
+        [
+            "Strength of concrete: a Bayesian neural network, one hidden layer of "
+            f"{concrete.HIDDEN} units",
+            f"{rows} rows in minibatches of {concrete.MINIBATCH}, {len(observed)} rows held out; "
+            f"{job.chains} chains of {job.gradients:,} gradients each",
+            "",
+            "held-out RMSE (MPa):      "
+            + _pairs(results, error, ".2f")
+            + f"   linear regression {linear:.2f}",
+            "cover of 90 % intervals:  " + _pairs(results, covered, ".3f"),
+            "effective share of draws: " + _pairs(results, _kish(results), ".2f"),
+            "seconds with compilation: " + _pairs(results, _seconds(results), ".1f"),
+            "",
+            f"ContourSGLD: potential energy {energy.mean():.0f} nats, sd {energy.std():.0f} (mostly "
+            f"minibatch noise); all chains visited {visited.sum()} of {visited.size} bins;",
+            f"mean gradient multiplier {float(fields['gradient_multiplier'].mean()):.3f}. Noise this "
+            "large leaves little to flatten, so the two samplers should agree.",
+        ]
+    )
+
+
+def _pairs(results: dict[str, Result], values: Sequence[float], form: str) -> str:
+    return "   ".join(f"{name} {value:{form}}" for name, value in zip(results, values))
+
+
+def _kish(results: dict[str, Result]) -> list[float]:
+    return [result.kish_share for result in results.values()]
+
+
+def _seconds(results: dict[str, Result]) -> list[float]:
+    return [result.seconds for result in results.values()]
+
+
+def save_figure(
+    path: Path, nine: Result, network: Result, split: Split, predictions: concrete.Predictions
+) -> None:
+    """Draw the run: nine modes above, concrete below."""
+    # A Figure of its own, not pyplot's: files are written the same with and without a display.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 9), layout="constrained")
+    axes = figure.subplots(2, 2)
+    plot_weighted_draws(nine.samples, nine.weights, ax=axes[0, 0])
+    axes[0, 0].set_title("Nine modes: draws, area by weight")
+    plot_energy_histogram(nine.mcmc, ax=axes[0, 1]).set_title("Nine modes: potential energy")
+    plot_energy_histogram(network.mcmc, ax=axes[1, 0]).set_title("Concrete: potential energy")
+    plot_predictions(
+        split.y_mean + split.y_sd * split.y_test, *predictions, unit="MPa", ax=axes[1, 1]
+    ).set_title("Concrete: held-out rows, 90 % intervals")
+    figure.savefig(path, dpi=120)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the demo.
+
+    Args:
+        argv: command line arguments. None (default) for those of the process.
+    """
+    parser = argparse.ArgumentParser(prog="numpyro_contour", description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder for files")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the chains and of the split")
+    parser.add_argument("--quick", action="store_true", help="short runs, to see that it works")
+    arguments = parser.parse_args(argv)
+    began = time.perf_counter()
+    nine_job = QUICK_NINE_MODES if arguments.quick else NINE_MODES
+    concrete_job = QUICK_CONCRETE if arguments.quick else CONCRETE
+    key_nine, key_concrete, key_noise = random.split(random.key(arguments.seed), 3)
+
+    nine = run_nine_modes(nine_job, key_nine)
+    print(describe_nine_modes(nine_job, nine), end="\n\n", flush=True)
+
+    split = split_and_standardise(load("concrete"), seed=arguments.seed)
+    network = run_concrete(concrete_job, key_concrete, split)
+    predictions = {
+        name: concrete.predict(key_noise, result.samples, result.weights, split)
+        for name, result in network.items()
+    }
+    print(describe_concrete(concrete_job, network, split, predictions), end="\n\n", flush=True)
+
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    data_file, figure_file = arguments.output / "concrete.nc", arguments.output / "demo.png"
+    to_inference_data(network["ContourSGLD"].mcmc).to_netcdf(data_file)
+    save_figure(
+        figure_file,
+        nine["ContourSGLD"],
+        network["ContourSGLD"],
+        split,
+        predictions["ContourSGLD"],
+    )
+    print(f"Wrote {data_file} and {figure_file} after {time.perf_counter() - began:.0f} seconds.")
