@@ -174,9 +174,7 @@ def _axes(ax: Axes | None) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError(
-            "Plots need matplotlib: `pip install numpyro_contour[plots]`."
-        ) from None
+        raise ImportError("Plots need matplotlib: `pip install numpyro_contour[plots]`.") from None
     return plt.subplots()[1]
 
 

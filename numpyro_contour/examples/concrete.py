@@ -48,12 +48,12 @@ def network(weights: dict[str, jax.Array], x: jax.Array) -> jax.Array:
 def model(x: jax.Array, y: jax.Array) -> None:
     r"""The Bayesian neural network over minibatches of 50 rows.
 
-    .. math:: w, b, v \sim N(0, 1), \quad \log\sigma \sim N(-1, 0.5^2), \quad
+    .. math:: w, b, v, s \sim N(0, 1), \quad \sigma = e^{-1 + s / 2}, \quad
               y \sim N(f(x), \sigma^2)
 
-    The output is divided by :math:`\sqrt H`, rather than v given a small prior variance, because
-    one step size then fits both layers; and the target is standardised, so that the output needs no
-    bias, whose gradient would be the noisiest of all.
+    All latent variables have the same prior scale, because one step size serves all: output weights
+    of a small prior variance, in the place of the division by :math:`\sqrt H`, would have far
+    noisier gradients than the others. The target is standardised, so the output needs no bias.
 
     Args:
         x: standardised inputs, (rows, features).
@@ -71,13 +71,14 @@ def model(x: jax.Array, y: jax.Array) -> None:
             "output_weights", dist.Normal(0, 1).expand([HIDDEN]).to_event(1)
         ),
     }
-    noise_sd = numpyro.sample("noise_sd", dist.LogNormal(-1, 0.5))
+    noise = numpyro.sample("noise", dist.Normal(0, 1))
+    noise_sd = numpyro.deterministic("noise_sd", jnp.exp(-1 + noise / 2))
     with numpyro.plate("rows", rows, subsample_size=MINIBATCH) as idx:
         numpyro.sample("y", dist.Normal(network(weights, x[idx]), noise_sd), obs=y[idx])
 
 
 def starts(key: jax.Array, chains: int, features: int) -> dict[str, jax.Array]:
-    """Unconstrained starting points: network weights from their prior, noise as large as the target's.
+    """Starting points: the network from its prior, the noise sd as large as the target's.
 
     Args:
         key: random key.
@@ -96,7 +97,7 @@ def starts(key: jax.Array, chains: int, features: int) -> dict[str, jax.Array]:
     params = {
         name: random.normal(k, (chains, *shape)) for k, (name, shape) in zip(keys, shapes.items())
     }
-    return {**params, "noise_sd": jnp.zeros(chains)}
+    return {**params, "noise": jnp.full(chains, 2.0)}
 
 
 def predict(
@@ -142,7 +143,8 @@ def weighted_quantiles(
     Example:
         >>> import numpy as np
         >>> from numpyro_contour.examples.concrete import weighted_quantiles
-        >>> weighted_quantiles(np.array([[3.0], [1.0], [2.0]]), np.array([2.0, 1.0, 1.0]), (0.5, 0.9))
+        >>> values = np.array([[3.0], [1.0], [2.0]])
+        >>> weighted_quantiles(values, np.array([2.0, 1.0, 1.0]), (0.5, 0.9))
         array([[2.],
                [3.]])
     """
