@@ -62,7 +62,7 @@ def test_every_data_file_is_attributed():
 
 
 def test_unknown_data_are_refused():
-    with pytest.raises(ValueError, match="`name` takes one of 'concrete', .* but got 'boston'"):
+    with pytest.raises(ValueError, match=r"`name` takes one of 'concrete', .* but got 'boston'"):
         load("boston")
     with pytest.raises(ValueError, match="`target` takes one of 'strength', but got 'age'"):
         load("concrete", target="age")

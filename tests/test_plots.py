@@ -85,10 +85,10 @@ def test_chains_of_different_partitions_are_drawn_one_by_one(ax):
 def test_histogram_refuses_runs_without_theta(ax):
     kernel = SGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1)
     mcmc = MCMC(kernel, num_warmup=1, num_samples=2, progress_bar=False)
-    with pytest.raises(ValueError, match="`run` takes .* has not been run"):
+    with pytest.raises(ValueError, match=r"`run` takes .* has not been run"):
         plot_energy_histogram(mcmc, ax=ax)
     mcmc.run(jax.random.key(0), init_params=jnp.zeros(()))
-    with pytest.raises(ValueError, match="`run` takes .* contour kernel .* got SGLDState"):
+    with pytest.raises(ValueError, match=r"`run` takes .* contour kernel .* got SGLDState"):
         plot_energy_histogram(mcmc, ax=ax)
 
 
