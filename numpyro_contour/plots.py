@@ -66,7 +66,7 @@ def plot_energy_histogram(run: Any, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     ax.set_ylim(lowest / 3, 1.0)
     ax.set_xlabel("potential energy (nats)")
-    ax.set_ylabel("share of a bin")
+    ax.set_ylabel("share of the bin")
     ax.legend()
     return ax
 
@@ -132,7 +132,7 @@ def plot_weighted_draws(samples: Any, weights: Any, ax: Axes | None = None) -> A
 
     Args:
         samples: positions, (..., 2).
-        weights: importance weights of at least 0, (...,); their exponentials' logs come from
+        weights: importance weights of at least 0, (...,): the exponentials of the log weights of
             `weighted_samples`.
         ax: matplotlib axes. None (default) for new ones.
 
