@@ -65,7 +65,7 @@ def run(
 
 
 def chain_results(mcmc: MCMC) -> dict[str, np.ndarray]:
-    """Weighted mean and mode mass of each chain, the Kish share, and TV of theta if there is one."""
+    """Weighted mean and mass of each chain, the Kish share, and TV of theta if there is one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the paper's variant has its multiplier unbounded
         x, log_weights = weighted_samples(mcmc)

@@ -88,9 +88,7 @@ class Case:
                 key, key_rows = random.split(key)
                 rows = random.randint(key_rows, (self.minibatch,), 0, self.rows)
                 energy, gradient = jax.value_and_grad(self._estimate)(position, rows, data)
-                position = jax.tree.map(
-                    lambda x, g: x - self.step_size * g, position, gradient
-                )
+                position = jax.tree.map(lambda x, g: x - self.step_size * g, position, gradient)
                 return (key, position), energy
 
             return jax.lax.scan(body, (random.key(0), self.start), length=steps)
@@ -236,10 +234,15 @@ def main() -> str:
         text += f"### {name}\n\n" + markdown_table(header, _table(case, steps, everyone)) + "\n"
 
     sizes = (10_000, 100_000, 1_000_000)
-    growing = {size: Case(*logistic(size, 10), minibatch=64, step_size=0.1 / size) for size in sizes}
+    growing = {
+        size: Case(*logistic(size, 10), minibatch=64, step_size=0.1 / size) for size in sizes
+    }
     costs = step_costs(
-        {f"{name} {size}": getattr(case, method)() for size, case in growing.items()
-         for name, method in (("bare", "bare"), ("ours", "kernel"))},
+        {
+            f"{name} {size}": getattr(case, method)()
+            for size, case in growing.items()
+            for name, method in (("bare", "bare"), ("ours", "kernel"))
+        },
         5000,
     )
     rows = [

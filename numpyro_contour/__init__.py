@@ -13,9 +13,9 @@ from numpyro_contour.schedules import robbins_monro
 __version__ = "0.1.0"
 
 __all__ = [
+    "SGLD",
     "ContourSGLD",
     "EnergyPartition",
-    "SGLD",
     "robbins_monro",
     "to_inference_data",
     "weighted_samples",

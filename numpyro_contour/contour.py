@@ -89,7 +89,7 @@ def nodes(
     temperature: jax.Array | float,
     flattening: Flattening,
 ) -> jax.Array:
-    r"""log Psi at the nodes `at`: the lowest function above log theta of the allowed shape.
+    r"""Values of log Psi at the nodes `at`: the lowest function of its shape above log theta.
 
     .. math:: \log\Psi_j = \max_i \{\log\theta(i) - B \max(j - i, 0)\}
 

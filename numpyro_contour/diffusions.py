@@ -43,8 +43,9 @@ def normal_like(key: jax.Array, tree: Any) -> Any:
     """Standard normals in the shape of `tree`."""
     leaves, structure = jax.tree.flatten(tree)
     keys = [key] if len(leaves) == 1 else random.split(key, len(leaves))
-    return structure.unflatten(
-        [random.normal(k, jnp.shape(x), jnp.result_type(x)) for k, x in zip(keys, leaves)]
+    return jax.tree.unflatten(
+        structure,
+        [random.normal(k, jnp.shape(x), jnp.result_type(x)) for k, x in zip(keys, leaves)],
     )
 
 

@@ -23,9 +23,10 @@ def unravel_like(flat: jax.Array, tree: Any) -> Any:
     ends = [0]
     for shape in shapes:
         ends.append(ends[-1] + math.prod(shape))
-    return structure.unflatten(
+    return jax.tree.unflatten(
+        structure,
         [
             flat[..., a:b].reshape(flat.shape[:batch] + shape).astype(jnp.result_type(leaf))
             for a, b, shape, leaf in zip(ends, ends[1:], shapes, leaves)
-        ]
+        ],
     )

@@ -118,7 +118,7 @@ def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarra
 
 def _warn_of_counters(mcmc: MCMC) -> None:
     sampler = mcmc.last_state.sampler
-    steps = np.maximum(_per_chain(mcmc, sampler.chain.count, 0), 1)
+    steps = np.maximum(_per_chain(mcmc, sampler.chain.steps, 0), 1)
     counters = {
         "moves were refused because the potential energy or its gradient was not finite": (
             sampler.chain.guard.refused,
@@ -201,10 +201,8 @@ def to_inference_data(mcmc: MCMC, theta: str = "online", energy: str | None = No
 
 def _named(samples: Any) -> dict[str, np.ndarray]:
     """Draws of a potential function may be any pytree: name its leaves after their places."""
-    if isinstance(samples, dict):
-        leaves = {name: value for name, value in samples.items()}
-        if all(not isinstance(value, dict | list | tuple) for value in leaves.values()):
-            return {name: np.asarray(value) for name, value in leaves.items()}
+    if isinstance(samples, dict) and all(hasattr(x, "shape") for x in samples.values()):
+        return {name: np.asarray(value) for name, value in samples.items()}
     paths, _ = jax.tree_util.tree_flatten_with_path(samples)
     return {
         "z" + jax.tree_util.keystr(path, simple=True, separator="_"): np.asarray(leaf)
@@ -220,6 +218,6 @@ def _observed_data(mcmc: MCMC, kernel: SGMCMCKernel) -> dict[str, np.ndarray]:
 
 
 def _from_groups(groups: dict[str, dict], dims: dict[str, list[str]]) -> Any:
-    if hasattr(az, "InferenceData"):
-        return az.from_dict(**groups, dims=dims)
+    if int(az.__version__.split(".")[0]) < 1:
+        return az.from_dict(**groups, dims=dims)  # type: ignore[arg-type]
     return az.from_dict(groups, dims=dims)

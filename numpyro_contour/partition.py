@@ -72,11 +72,12 @@ class EnergyPartition:
         return f"EnergyPartition(lower={self.lower}, upper={self.upper}, num_bins={self.num_bins})"
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], int]:
+        """The edges, and the number of bins, which is static."""
         return (self.lower, self.upper), self.num_bins
 
     @classmethod
     def tree_unflatten(cls, num_bins: int, edges: tuple[Any, Any]) -> EnergyPartition:
-        # Transformations rebuild it around tracers, which cannot be checked.
+        """A partition without checks: transformations rebuild it around tracers."""
         partition = object.__new__(cls)
         partition.lower, partition.upper = edges
         partition.num_bins = num_bins

@@ -21,6 +21,7 @@ class Constant:
     value: float
 
     def __call__(self, count: jax.Array) -> jax.Array:
+        """The value, whatever the count."""
         return jnp.asarray(self.value, dtype=jnp.result_type(float))
 
 
@@ -34,6 +35,7 @@ class RobbinsMonro:
     maximum: float
 
     def __call__(self, count: jax.Array) -> jax.Array:
+        """The gain at a count of steps."""
         count = jnp.asarray(count, dtype=jnp.result_type(float))
         return jnp.minimum(self.maximum, self.scale / (count**self.exponent + self.offset))
 

@@ -61,9 +61,7 @@ def test_the_multiplier_is_the_slope_of_log_psi(interpolation, shape):
     energies = np.linspace(0.0, 14.0, 997)
     h = 1e-3
     with jax.enable_x64(True):
-        psi = jax.vmap(
-            lambda u: log_psi(jnp.asarray(ROUGH, float), u, PARTITION, 1.3, flattening)
-        )
+        psi = jax.vmap(lambda u: log_psi(jnp.asarray(ROUGH, float), u, PARTITION, 1.3, flattening))
         slope = (psi(energies + h).value - psi(energies - h).value) / (2 * h)
         multiplier = np.asarray(psi(energies).gradient_multiplier)
     offset = {"forward": 0.0, "midpoint": 0.5, "backward": 1.0}[interpolation]
@@ -173,4 +171,3 @@ def test_the_fixed_point_is_theta_star_whatever_the_shape(shape):
 def test_the_papers_field_has_another_fixed_point():
     """The check above can fail: theta(J)**zeta beside a continuous Psi is biased."""
     assert fixed_point("piecewise", Flattening(0.75, "backward", False, None)) > 0.06
-

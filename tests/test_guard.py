@@ -114,4 +114,4 @@ def test_a_chain_that_starts_without_a_finite_energy_never_moves():
     state = sampler.init(random.key(0), jnp.array(0.5), nowhere)
     for key in random.split(random.key(1), 5):
         state = sampler.step(random.split(key), state, nowhere)
-    assert int(state.chain.guard.refused) == int(state.chain.count) == 5
+    assert int(state.chain.guard.refused) == int(state.chain.steps) == 5

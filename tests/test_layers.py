@@ -19,7 +19,7 @@ PURE = [
     "flat.py",
     *(str(path.relative_to(ROOT)) for path in (ROOT / "samplers").glob("*.py")),
 ]
-ABOVE = {"minibatch", "estimators", "kernels", "inference_data", "plots", "examples"}
+ABOVE = {"plates", "minibatch", "estimators", "kernels", "inference_data", "plots", "examples"}
 
 
 def imports(path):

@@ -130,7 +130,9 @@ def test_zeta_zero_is_plain_langevin_to_the_last_bit(noise):
     np.testing.assert_array_equal(runs[0][0], runs[1][0])
     np.testing.assert_array_equal(runs[0][1], runs[1][1])
     np.testing.assert_array_equal(runs[0][2].chain.position, runs[1][2].chain.position)
-    flattened = run(of("contour", partition, 0.3, zeta=0.1, noise=noise), gaussian, jnp.zeros((3, 3)), 400, 5)
+    flattened = run(
+        of("contour", partition, 0.3, zeta=0.1, noise=noise), gaussian, jnp.zeros((3, 3)), 400, 5
+    )
     assert (flattened[0] != runs[0][0]).mean() > 0.9
 
 

@@ -1,8 +1,8 @@
 """The adaptor between pure samplers and NumPyro's `MCMC`, once for all kernels.
 
 A kernel object holds settings only. Whatever is found or learnt lives in the state, and whatever
-depends on the data is rebuilt from `(model_args, model_kwargs)` at each trace, so that a second run on new
-data, copies and pickles are safe.
+depends on the data is rebuilt from `(model_args, model_kwargs)` at each trace, so that a second
+run on new data, copies and pickles are safe.
 """
 
 from __future__ import annotations
@@ -22,12 +22,8 @@ from numpyro_contour import checks, estimators
 from numpyro_contour.diffusions import NOISES
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.start import JittedStart, find_position, raise_if_unusable
-from numpyro_contour.minibatch import (
-    MinibatchSize,
-    ModelPotential,
-    check_minibatch_size,
-    constrained,
-)
+from numpyro_contour.minibatch import ModelPotential, constrained
+from numpyro_contour.plates import MinibatchSize, check_minibatch_size
 from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
 from numpyro_contour.window import DRAWS, Window, run_window
@@ -122,11 +118,12 @@ class SGMCMCKernel(MCMCKernel):
 
         def potential_and_grad(key: jax.Array, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
             energy, gradient = estimator(key, unravel_like(flat, z))
-            if jax.tree.structure(gradient) != jax.tree.structure(z) or jnp.shape(energy) != ():
+            shapes, expected = (jax.tree.map(jnp.shape, tree) for tree in (gradient, z))
+            if shapes != expected or jnp.shape(energy) != ():
                 raise ValueError(
-                    "`energy` takes a callable that returns a scalar potential energy and a "
-                    f"gradient in the structure of the position, {jax.tree.structure(z)}, but it "
-                    f"returned shape {jnp.shape(energy)} and {jax.tree.structure(gradient)}."
+                    "`energy` takes a callable `(key, z)` that returns a scalar potential energy "
+                    f"and a gradient of the shapes of z, {expected}, but it returned shapes "
+                    f"{jnp.shape(energy)} and {shapes}."
                 )
             return jnp.asarray(energy, flat.dtype), ravel(gradient).astype(flat.dtype)
 

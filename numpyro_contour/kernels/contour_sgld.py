@@ -180,7 +180,7 @@ class ContourSGLD(SGMCMCKernel):
             "gradient_multiplier",
             "step_size",
         )
-        return fields + ("log_theta",) if self._collect_theta else fields
+        return (*fields, "log_theta") if self._collect_theta else fields
 
     def _sampler(self) -> Sampler:
         return contour(
@@ -197,7 +197,7 @@ class ContourSGLD(SGMCMCKernel):
     def log_flattening(self, state: ContourSGLDState, energy: jax.Array) -> jax.Array:
         """Log weight of potential energies, in nats, by the theta of one chain's state."""
         sampler = state.sampler
-        tau = self._temperature(sampler.chain.count)
+        tau = self._temperature(sampler.chain.steps)
 
         def weigh(u: jax.Array) -> jax.Array:
             psi = log_psi(sampler.theta.log_theta, u, sampler.partition, tau, self._flattening)

@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.util import initialize_model
 
-from numpyro_contour.minibatch import ModelPotential, subsample_rows
+from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.plates import subsample_rows
 
 
 class JittedStart:
-    """A function of `(rng_key, init_params, model_args, model_kwargs)`, compiled for each layout of arguments.
+    """A function of `(rng_key, init_params, model_args, model_kwargs)`, compiled once a layout.
 
     Arrays are traced and everything else is static, so that a later run on the same shapes traces
     nothing. A model that needs the values of its arrays, or arguments that cannot be hashed, make
@@ -35,11 +36,15 @@ class JittedStart:
     def __call__(
         self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
     ) -> Any:
+        """The function at these arguments."""
         leaves, structure = jax.tree.flatten((model_args, model_kwargs))
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array)]
-        layout = structure, tuple(
-            _ARRAY if isinstance(leaf, np.ndarray | jax.Array) else _Static(leaf)
-            for leaf in leaves
+        layout = (
+            structure,
+            tuple(
+                _ARRAY if isinstance(leaf, np.ndarray | jax.Array) else _Static(leaf)
+                for leaf in leaves
+            ),
         )
         try:
             hash(layout)
@@ -94,9 +99,11 @@ def find_position(
         return by_strategy()
     expected = jax.eval_shape(by_strategy)
     takes = ", ".join(f"{name!r}: {x.shape}" for name, x in expected.items())
-    got = {name: jnp.shape(x) for name, x in init_params.items()} if isinstance(
-        init_params, dict
-    ) else type(init_params).__name__
+    got = (
+        {name: jnp.shape(x) for name, x in init_params.items()}
+        if isinstance(init_params, dict)
+        else type(init_params).__name__
+    )
     if got != {name: x.shape for name, x in expected.items()}:
         raise ValueError(
             f"`init_params` takes unconstrained values of the model's latent variables, "

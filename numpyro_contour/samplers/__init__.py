@@ -1,0 +1,1 @@
+"""Samplers as pairs of pure functions, without NumPyro."""

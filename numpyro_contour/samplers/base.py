@@ -47,7 +47,7 @@ class Chain(NamedTuple):
     """Where a chain is and what its next step needs."""
 
     #: steps attempted
-    count: jax.Array
+    steps: jax.Array
     position: Any
     #: the potential energy (or its estimate) at `position`
     potential_energy: jax.Array
@@ -68,7 +68,7 @@ def start(
     position = jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), position)
     energy, gradient = potential_and_grad(key_energy, position)
     return Chain(
-        count=jnp.zeros((), jnp.int32),
+        steps=jnp.zeros((), jnp.int32),
         position=position,
         potential_energy=energy,
         gradient=gradient,
@@ -93,8 +93,8 @@ def advance(
         chain.position,
         chain.memory,
         chain.gradient,
-        step_size(chain.count) * chain.guard.step_scale,
-        temperature(chain.count),
+        step_size(chain.steps) * chain.guard.step_scale,
+        temperature(chain.steps),
         multiplier,
     )
     energy, gradient = potential_and_grad(keys[1], proposal.position)
@@ -104,7 +104,7 @@ def advance(
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
     return Chain(
-        count=chain.count + 1,
+        steps=chain.steps + 1,
         position=choose(proposal.position, chain.position),
         potential_energy=choose(energy, chain.potential_energy),
         gradient=choose(gradient, chain.gradient),
@@ -121,4 +121,4 @@ def time_weight(chain: Chain) -> jax.Array:
 
 def next_step_size(chain: Chain, step_size: Schedule) -> jax.Array:
     """The step size of the next attempt."""
-    return step_size(chain.count) * chain.guard.step_scale
+    return step_size(chain.steps) * chain.guard.step_scale

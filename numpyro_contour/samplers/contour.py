@@ -31,6 +31,8 @@ from numpyro_contour.samplers.base import (
 )
 from numpyro_contour.schedules import Schedule
 
+_DEFAULT_FLATTENING = Flattening()
+
 
 class ContourDraw(NamedTuple):
     """What can be said of one position of a contour chain."""
@@ -72,7 +74,7 @@ def contour(
     temperature: Schedule,
     partition: EnergyPartition,
     gain: Schedule,
-    flattening: Flattening = Flattening(),
+    flattening: Flattening = _DEFAULT_FLATTENING,
     random_field: str = "consistent",
     weight: str = "consistent",
 ) -> Sampler:
@@ -123,7 +125,7 @@ def contour(
         energy = chain.potential_energy
         energy_bin = state.partition.index(energy)
         psi = log_psi(
-            state.theta.log_theta, energy, state.partition, temperature(chain.count), flattening
+            state.theta.log_theta, energy, state.partition, temperature(chain.steps), flattening
         )
         state = state._replace(
             chain=chain,
@@ -157,7 +159,7 @@ def contour(
             state.theta.log_theta,
             state.chain.potential_energy,
             state.partition,
-            temperature(state.chain.count),
+            temperature(state.chain.steps),
             flattening,
         )
         chain = advance(
@@ -171,7 +173,7 @@ def contour(
         )
         moved, log_field = look(state, chain)
         # A refused attempt stands for no time: it teaches theta nothing.
-        log_gain = jnp.where(chain.accepted, jnp.log(gain(chain.count)) + log_field, -jnp.inf)
+        log_gain = jnp.where(chain.accepted, jnp.log(gain(chain.steps)) + log_field, -jnp.inf)
         return moved._replace(
             theta=update_theta(state.theta, moved.energy_bin, log_gain),
             bounded=state.bounded + jnp.where(drift.bounded, 1, 0),

@@ -48,7 +48,7 @@ def sgld(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sa
         >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
         >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
         >>> state = sampler.step(jax.random.split(jax.random.key(1)), state, potential_and_grad)
-        >>> int(state.chain.count)
+        >>> int(state.chain.steps)
         1
     """
 
