@@ -202,8 +202,8 @@ def second_run() -> str:
         jax.block_until_ready(mcmc.get_samples())
         times.append(time.perf_counter() - began)
     return (
-        f"A run of one draw, logistic regression at N = 100,000: first {times[0]:.2f} s, later ones "
-        f"{np.median(times[1:]):.2f} s (median of {len(times) - 1}).\n"
+        f"A run of one draw, logistic regression at N = 100,000: first {times[0]:.2f} s, later "
+        f"ones {np.median(times[1:]):.2f} s (median of {len(times) - 1}).\n"
     )
 
 

@@ -1,0 +1,58 @@
+"""Fixtures that several test modules share."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import models
+import pytest
+
+
+@pytest.fixture(scope="session")
+def constrained_runs():
+    """Two chains, one after the other, on the model with constrained sites, for each kernel."""
+    finished = {}
+
+    def of(name):
+        if name not in finished:
+            finished[name] = models.run(
+                models.constrained_kernel(name), 0, *models.constrained_data(), chains=2
+            )
+        return finished[name]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def compilations():
+    """A list to which XLA's compilations are added while the tests run."""
+    seen = []
+
+    def listen(event, duration, **details):
+        if event == "/jax/core/compile/backend_compile_duration":
+            seen.append(details.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture
+def run_python():
+    """Run code in a fresh interpreter, for what must be set before JAX starts."""
+
+    def run(code, *args, **environment):
+        finished = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code, *args],
+            cwd=Path(__file__).parent,
+            env=os.environ | {"JAX_PLATFORMS": "cpu"} | environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert finished.returncode == 0, finished.stderr[-3000:]
+        return finished.stdout
+
+    return run

@@ -1,0 +1,312 @@
+"""Bad calls and the errors they get: the argument's name, what it got and what it takes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from jax import random
+from numpyro.infer import MCMC, NUTS
+
+from numpyro_contour import (
+    SGLD,
+    ContourSGLD,
+    EnergyPartition,
+    robbins_monro,
+    to_inference_data,
+    weighted_samples,
+)
+
+PARTITION = EnergyPartition(0.0, 10.0, 5)
+Y = jnp.linspace(-1.0, 1.0, 100)
+
+
+def potential(x):
+    return jnp.sum(x**2) / 2
+
+
+def model(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y), subsample_size=10) as idx:
+        numpyro.sample("y", dist.Normal(mu, 1), obs=y[idx])
+
+
+def full_model(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y)) as idx:
+        numpyro.sample("y", dist.Normal(mu, 1), obs=y[idx])
+
+
+def two_plates(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    for name in ("left", "right"):
+        with numpyro.plate(name, len(y), subsample_size=10) as idx:
+            numpyro.sample(f"y_{name}", dist.Normal(mu, 1), obs=y[idx])
+
+
+def latent_in_plate(y):
+    with numpyro.plate("rows", len(y), subsample_size=10) as idx:
+        b = numpyro.sample("b", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(b, 1), obs=y[idx])
+
+
+def discrete(y):
+    k = numpyro.sample("k", dist.Bernoulli(0.5))
+    numpyro.sample("y", dist.Normal(1.0 * k, 1), obs=y[0])
+
+
+def enumerable_but_not(y):
+    k = numpyro.sample("k", dist.Poisson(2.0), infer={"enumerate": "parallel"})
+    numpyro.sample("y", dist.Normal(1.0 * k, 1), obs=y[0])
+
+
+def not_indexed(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y), subsample_size=10):
+        numpyro.sample("y", dist.Normal(mu, 1), obs=y)
+
+
+def mean_not_indexed(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y)) as idx:
+        numpyro.sample("y", dist.Normal(mu * y, 1), obs=y[idx])
+
+
+def contour(**arguments):
+    return ContourSGLD(
+        **{"potential_fn": potential, "step_size": 0.1, "partition": PARTITION, **arguments}
+    )
+
+
+def started(kernel, *args, init_params=None):
+    return kernel.init(random.key(0), 0, init_params, args, {})
+
+
+def contour_on(model, *args, init_params=None, **arguments):
+    kernel = ContourSGLD(model, **{"step_size": 0.1, "partition": PARTITION, **arguments})
+    return started(kernel, *args, init_params=init_params)
+
+
+def with_energy(energy):
+    return started(contour(energy=energy), init_params=jnp.zeros(2))
+
+
+def run_of(kernel, **arguments):
+    mcmc = MCMC(kernel, num_warmup=0, num_samples=3, progress_bar=False)
+    mcmc.run(random.key(0), **arguments)
+    return mcmc
+
+
+def contour_run():
+    return run_of(contour(), init_params=jnp.zeros(2))
+
+
+CONSTRUCTION = {
+    "no step size": (lambda: contour(step_size=None), "`step_size` must be given", "halve"),
+    "step size 0": (lambda: contour(step_size=0), "`step_size`", "above 0", "got 0"),
+    "step size negative": (lambda: contour(step_size=-0.1), "`step_size`", "got -0.1"),
+    "step size nan": (lambda: contour(step_size=float("nan")), "`step_size`", "finite", "nan"),
+    "step size text": (lambda: contour(step_size="big"), "`step_size`", "'big'"),
+    "no partition": (lambda: contour(partition=None), "`partition` must be given", "SGLD"),
+    "partition a tuple": (lambda: contour(partition=(0, 1, 5)), "`partition`", "(0, 1, 5)"),
+    "edges out of order": (lambda: EnergyPartition(3, 1, 5), "`upper`", "got 1", "3"),
+    "edges equal": (lambda: EnergyPartition(3, 3, 5), "`upper`", "got 3"),
+    "edge infinite": (lambda: EnergyPartition(0, np.inf, 5), "`upper`", "finite", "inf"),
+    "edge nan": (lambda: EnergyPartition(np.nan, 1, 5), "`lower`", "nan"),
+    "two bins": (lambda: EnergyPartition(0, 1, 2), "`num_bins`", "at least 3", "got 2"),
+    "half a bin": (lambda: EnergyPartition(0, 1, 4.5), "`num_bins`", "integer", "4.5"),
+    "temperature negative": (lambda: contour(temperature=-1), "`temperature`", "got -1"),
+    "contour without temperature": (lambda: contour(temperature=0), "`temperature`", "above 0"),
+    "SGLD temperature negative": (
+        lambda: SGLD(potential_fn=potential, step_size=0.1, temperature=-0.5),
+        "`temperature`",
+        "at least 0",
+    ),
+    "zeta negative": (lambda: contour(zeta=-0.1), "`zeta`", "at least 0", "-0.1"),
+    "zeta nan": (lambda: contour(zeta=float("nan")), "`zeta`", "finite"),
+    "interpolation": (lambda: contour(interpolation="cubic"), "`interpolation`", "'cubic'"),
+    "random field": (lambda: contour(random_field="wl"), "`random_field`", "'csgld'", "'wl'"),
+    "weight": (lambda: contour(weight="none"), "`weight`", "'piecewise'", "'none'"),
+    "noise": (lambda: contour(noise="white"), "`noise`", "'averaged'", "'white'"),
+    "draw": (lambda: contour(draw="first"), "`draw`", "'reservoir'", "'first'"),
+    "energy": (lambda: contour(energy="exact"), "`energy`", "'minibatch'", "'exact'"),
+    "one-sided": (lambda: contour(one_sided="yes"), "`one_sided`", "'yes'"),
+    "multiplier bound": (lambda: contour(multiplier_bound=1.5), "`multiplier_bound`", "1.5"),
+    "gain": (lambda: contour(gain=0.1), "`gain`", "function", "0.1"),
+    "gain exponent": (lambda: robbins_monro(10, 0.4, 100), "`exponent`", "(0.5, 1]", "0.4"),
+    "gain maximum": (lambda: robbins_monro(10, 0.8, 100, 2.0), "`maximum`", "(0, 1]", "2.0"),
+    "gain scale": (lambda: robbins_monro(0, 0.8, 100), "`scale`", "above 0"),
+    "no steps": (lambda: contour(num_steps=0), "`num_steps`", "at least 1", "got 0"),
+    "steps and a half": (lambda: contour(num_steps=1.5), "`num_steps`", "1.5"),
+    "steps True": (lambda: contour(num_steps=True), "`num_steps`", "True"),
+    "neither": (lambda: ContourSGLD(step_size=0.1), "`model`", "`potential_fn`", "neither"),
+    "both": (lambda: SGLD(model, potential_fn=potential, step_size=0.1), "both"),
+    "model not callable": (lambda: SGLD("model", step_size=0.1), "`model`", "'model'"),
+    "minibatch 0": (
+        lambda: SGLD(model, step_size=0.1, minibatch_size=0),
+        "`minibatch_size`",
+        "got 0",
+    ),
+    "minibatch of a plate 0": (
+        lambda: SGLD(model, step_size=0.1, minibatch_size={"rows": 0}),
+        "minibatch_size['rows']",
+        "got 0",
+    ),
+    "minibatch of a potential": (
+        lambda: contour(minibatch_size=10),
+        "`minibatch_size`",
+        "`potential_fn`",
+    ),
+    "init strategy": (lambda: contour(init_strategy=3), "`init_strategy`", "got 3"),
+}
+
+INIT = {
+    "minibatch too large": (
+        lambda: contour_on(model, Y, minibatch_size=101),
+        "`minibatch_size`",
+        "100",
+        "'rows'",
+        "got 101",
+    ),
+    "unknown plate": (
+        lambda: contour_on(model, Y, minibatch_size={"cols": 3}),
+        "`minibatch_size`",
+        "'rows'",
+        "'cols'",
+    ),
+    "int for two plates": (
+        lambda: contour_on(two_plates, Y, minibatch_size=5),
+        "`minibatch_size`",
+        "'left'",
+        "'right'",
+    ),
+    "minibatch without a plate": (
+        lambda: contour_on(full_model, Y, energy="minibatch"),
+        "`energy`",
+        "'minibatch'",
+    ),
+    "minibatch of a function": (
+        lambda: started(contour(energy="minibatch"), init_params=jnp.zeros(2)),
+        "`energy`",
+        "`potential_fn`",
+    ),
+    "latent in a subsampled plate": (
+        lambda: contour_on(latent_in_plate, Y),
+        "'b'",
+        "'rows'",
+        ".expand([N])",
+    ),
+    "discrete latent": (lambda: contour_on(discrete, Y), "'k'", "discrete", "enumerate"),
+    "not enumerable": (lambda: contour_on(enumerable_but_not, Y), "'k'", "enumerated"),
+    "observations not indexed": (
+        lambda: contour_on(not_indexed, Y),
+        "'y'",
+        "'rows'",
+        "numpyro.subsample",
+    ),
+    "mean not indexed": (
+        lambda: contour_on(mean_not_indexed, Y, minibatch_size=10),
+        "`minibatch_size`",
+        "'rows'",
+        "X[idx]",
+    ),
+    "no init_params": (lambda: started(contour()), "`init_params` must be given"),
+    "init_params of another model": (
+        lambda: contour_on(model, Y, init_params={"nu": jnp.zeros(())}),
+        "`init_params`",
+        "'mu'",
+        "'nu'",
+    ),
+    "init_params of another shape": (
+        lambda: contour_on(model, Y, init_params={"mu": jnp.zeros(3)}),
+        "`init_params`",
+        "(3,)",
+    ),
+    "init_params no dict": (
+        lambda: contour_on(model, Y, init_params=jnp.zeros(1)),
+        "`init_params`",
+        "'mu'",
+    ),
+    "one row not a number": (
+        lambda: contour_on(model, jnp.zeros(10_000).at[7_654].set(jnp.nan)),
+        "rows of the data",
+        "NaN",
+    ),
+    "data not a number, no plate": (
+        lambda: contour_on(full_model, Y.at[3].set(jnp.nan)),
+        "chain 0",
+        "not finite",
+        "data",
+    ),
+    "infinite start": (
+        lambda: contour_on(full_model, Y, init_params={"mu": jnp.array(jnp.inf)}),
+        "chain 0",
+        "`init_params`",
+    ),
+    "gradient of another shape": (
+        lambda: with_energy(lambda key, x: (0.0, {"x": x})),
+        "`energy`",
+        "(key, z)",
+    ),
+    "energy not a scalar": (lambda: with_energy(lambda key, x: (x, x)), "`energy`", "(2,)"),
+    "no energy": (lambda: with_energy(lambda key, x: x), "`energy`"),
+}
+
+OUTPUTS = {
+    "another kernel": (
+        lambda: weighted_samples(
+            run_of(NUTS(potential_fn=potential), init_params=jnp.zeros(2)),
+        ),
+        "`mcmc`",
+        "NUTS",
+    ),
+    "not an MCMC": (lambda: to_inference_data(3), "`mcmc`", "int"),
+    "before the run": (
+        lambda: weighted_samples(MCMC(contour(), num_warmup=0, num_samples=1)),
+        "`mcmc`",
+        "has not been run",
+    ),
+    "unknown theta": (lambda: weighted_samples(contour_run(), theta="last"), "`theta`", "'last'"),
+    "unknown energy": (lambda: weighted_samples(contour_run(), energy="full"), "`energy`"),
+}
+
+
+@pytest.mark.parametrize("call", [*CONSTRUCTION, *INIT, *OUTPUTS])
+def test_the_error_says_what_to_do(call):
+    function, *says = {**CONSTRUCTION, **INIT, **OUTPUTS}[call]
+    with pytest.raises(ValueError) as error:
+        function()
+    for text in says:
+        assert text in str(error.value), f"{text!r} is not in {str(error.value)!r}"
+
+
+def test_good_calls_raise_nothing():
+    """The table could pass with code that refuses everything."""
+    contour(step_size=lambda count: 0.1, temperature=lambda count: 1.0, gain=robbins_monro())
+    contour_on(model, Y, minibatch_size=100)
+    contour_on(two_plates, Y, minibatch_size={"left": 5})
+    contour_on(full_model, Y, minibatch_size=10, energy="minibatch")
+    contour_on(model, Y, init_params={"mu": jnp.zeros(())})
+    with_energy(lambda key, x: (0.0, x))
+
+
+@pytest.mark.parametrize("kernel_class", [SGLD, ContourSGLD])
+def test_where_init_is_traced_the_counters_and_a_warning_say_it(kernel_class):
+    arguments = {"partition": PARTITION} if kernel_class is ContourSGLD else {}
+    kernel = kernel_class(full_model, step_size=0.01, **arguments)
+    mcmc = MCMC(
+        kernel,
+        num_warmup=0,
+        num_samples=20,
+        num_chains=2,
+        chain_method=jax.vmap,
+        progress_bar=False,
+    )
+    start = {"mu": jnp.array([0.0, jnp.inf])}
+    mcmc.run(random.key(0), Y, init_params=start)
+    np.testing.assert_array_equal(mcmc.last_state.sampler.chain.guard.refused, [0, 20])
+    with pytest.warns(UserWarning, match=r"100\.0% of the steps of chain 1: moves were refused"):
+        _, log_weights = weighted_samples(mcmc)
+    assert np.isfinite(log_weights[0]).all()
+    assert np.isneginf(log_weights[1]).all()
