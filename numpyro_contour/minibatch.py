@@ -12,10 +12,12 @@ import numpyro
 from jax import random
 from numpyro.infer.util import constrain_fn, potential_energy
 
+from numpyro_contour.enumeration import check_groups, enumerated_potential, enumeration_dim
 from numpyro_contour.plates import (
     MinibatchSize,
     SubsamplePlates,
     find_subsample_plates,
+    initialised,
     model_trace,
     plates_of,
     subsample_rows,
@@ -52,8 +54,9 @@ class ModelPotential:
         model_kwargs = {} if model_kwargs is None else model_kwargs
         plates = find_subsample_plates(model, model_args, model_kwargs, minibatch_size)
         handled = subsample_rows(model, plates.first_rows())
-        sites = model_trace(handled, model_args, model_kwargs)
-        dim = _enumeration_dim(sites)
+        dim = enumeration_dim(model_trace(handled, model_args, model_kwargs))
+        if dim is not None and plates:
+            check_groups(handled, model_args, model_kwargs, plates, dim)
         return cls(model, model_args, model_kwargs, plates, dim)
 
     def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
@@ -65,16 +68,20 @@ class ModelPotential:
     def at(self, position: dict, indices: Mapping[str, jax.Array]) -> jax.Array:
         """The potential energy at an unconstrained position over the given rows, scaled to all."""
         model = self.rows(indices)
-        if self.first_available_dim is not None:
-            from numpyro.contrib.funsor import config_enumerate, enum
-
-            model = enum(config_enumerate(model), self.first_available_dim)
-        return potential_energy(
+        if self.first_available_dim is None:
+            return potential_energy(model, self.model_args, self.model_kwargs, position)
+        return enumerated_potential(
             model,
             self.model_args,
             self.model_kwargs,
             position,
-            enum=self.first_available_dim is not None,
+            SubsamplePlates(
+                {
+                    name: (size, indices[name].shape[0])
+                    for name, (size, _) in self.plates.sizes.items()
+                }
+            ),
+            self.first_available_dim,
         )
 
     def minibatch(self, key: jax.Array, position: dict) -> jax.Array:
@@ -90,7 +97,7 @@ class ModelPotential:
 
         @jax.jit  # so that what the observations do not need is not computed
         def observe() -> dict[str, jax.Array]:
-            model = self.rows(self.plates.all_rows())
+            model = subsample_rows(initialised(self.model, random.key(0)), self.plates.all_rows())
             sites = numpyro.handlers.trace(model).get_trace(*self.model_args, **self.model_kwargs)
             return {
                 name: site["value"]
@@ -143,24 +150,3 @@ def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Arra
         return_deterministic=True,
     )
     return {name: value for name, value in values.items() if name not in partial}
-
-
-def _enumeration_dim(sites: Mapping[str, Any]) -> int | None:
-    enumerated = False
-    nesting = 0
-    for name, site in sites.items():
-        if site["type"] != "sample":
-            continue
-        dims = [frame.dim for frame in site["cond_indep_stack"] if frame.dim is not None]
-        nesting = max([nesting, *(-dim for dim in dims)])
-        if site["is_observed"] or not site["fn"].support.is_discrete:
-            continue
-        if site["infer"].get("enumerate") != "parallel" or not site["fn"].has_enumerate_support:
-            raise ValueError(
-                f"The latent variable {name!r} is discrete, and Langevin dynamics needs gradients. "
-                f"Sum it out: mark it `infer={{'enumerate': 'parallel'}}` if its distribution can "
-                f"be enumerated (needs the package funsor), or write the mixture as "
-                f"`dist.MixtureSameFamily`."
-            )
-        enumerated = True
-    return -nesting - 1 if enumerated else None

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpyro
 from jax import random
+from numpyro.infer import init_to_uniform
 
 from numpyro_contour import checks
 
@@ -93,13 +94,19 @@ class _record_plates(numpyro.primitives.Messenger):
                 msg["value"] = jnp.arange(minibatch)
 
 
+def initialised(model: Callable, key: jax.Array) -> Callable:
+    """A model whose latent variables have values, those of improper priors too."""
+    seeded = numpyro.handlers.seed(model, key)
+    return numpyro.handlers.substitute(seeded, substitute_fn=init_to_uniform)
+
+
 def model_trace(model: Callable, model_args: tuple, model_kwargs: dict) -> dict[str, Any]:
     """The sites of one execution of a model, traced but not computed."""
     sites: dict[str, Any] = {}
 
     def run() -> None:
-        seeded = numpyro.handlers.seed(model, random.key(0))
-        sites.update(numpyro.handlers.trace(seeded).get_trace(*model_args, **model_kwargs))
+        started = initialised(model, random.key(0))
+        sites.update(numpyro.handlers.trace(started).get_trace(*model_args, **model_kwargs))
 
     jax.eval_shape(run)
     return sites
@@ -108,6 +115,11 @@ def model_trace(model: Callable, model_args: tuple, model_kwargs: dict) -> dict[
 def plates_of(site: Mapping[str, Any]) -> list[str]:
     """The names of the plates around a site."""
     return [frame.name for frame in site["cond_indep_stack"]]
+
+
+def subsampled_plates_of(site: Mapping[str, Any], plates: SubsamplePlates) -> tuple[str, ...]:
+    """The names of the subsampled plates around a site, in one order for all sites."""
+    return tuple(sorted(name for name in plates_of(site) if name in plates.sizes))
 
 
 def find_subsample_plates(

@@ -56,6 +56,13 @@ def discrete(y):
     numpyro.sample("y", dist.Normal(1.0 * k, 1), obs=y[0])
 
 
+def shared_discrete(y):
+    """The sum over k needs every row at once."""
+    k = numpyro.sample("k", dist.Bernoulli(0.5), infer={"enumerate": "parallel"})
+    with numpyro.plate("rows", len(y), subsample_size=10) as idx:
+        numpyro.sample("y", dist.Normal(1.0 * k, 1), obs=y[idx])
+
+
 def enumerable_but_not(y):
     k = numpyro.sample("k", dist.Poisson(2.0), infer={"enumerate": "parallel"})
     numpyro.sample("y", dist.Normal(1.0 * k, 1), obs=y[0])
@@ -198,6 +205,7 @@ INIT = {
         ".expand([N])",
     ),
     "discrete latent": (lambda: contour_on(discrete, Y), "'k'", "discrete", "enumerate"),
+    "enumerated outside the plate": (lambda: contour_on(shared_discrete, Y), "'y'", "'k'", "rows"),
     "not enumerable": (lambda: contour_on(enumerable_but_not, Y), "'k'", "enumerated"),
     "observations not indexed": (
         lambda: contour_on(not_indexed, Y),

@@ -1,0 +1,355 @@
+"""Minibatch estimates of the potential energy against NumPyro's, over all data."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from jax import random
+from numpyro.infer.util import initialize_model, potential_energy
+from scipy import stats
+
+from numpyro_contour import EnergyPartition, estimators, weighted_samples
+from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.plates import SubsamplePlates, draw_indices
+
+RNG = np.random.default_rng(0)
+ROWS, COLUMNS, OTHERS = 60, 12, 35
+X, V, OTHER, PAIRS, MATRICES, NOISE, TABLE = (
+    jnp.asarray(RNG.normal(size=shape), jnp.float32)
+    for shape in [(ROWS, 3), COLUMNS, OTHERS, (ROWS, 2), (ROWS, 2, 3), ROWS, (ROWS, COLUMNS)]
+)
+Y = X @ jnp.array([1.0, -0.5, 0.3]) + NOISE
+GROUP = jnp.asarray(RNG.integers(0, 4, ROWS))
+KEEP = jnp.asarray(RNG.random(ROWS) < 0.7)
+
+
+# Each model takes the minibatch of its rows first; None is the same model over all data.
+
+
+def slopes():
+    return numpyro.sample("w", dist.Normal(0, 1).expand([3]).to_event(1))
+
+
+def indexed(n, x=X, y=Y):
+    w, scale = slopes(), numpyro.sample("scale", dist.HalfNormal(2))
+    with numpyro.plate("rows", len(y), subsample_size=n) as idx:
+        numpyro.sample("y", dist.Normal(x[idx] @ w, scale), obs=y[idx])
+
+
+def subsampled(n):
+    w = slopes()
+    with numpyro.plate("rows", ROWS, subsample_size=n):
+        mean = numpyro.subsample(X, event_dim=1) @ w
+        numpyro.sample("y", dist.Normal(mean, 1), obs=numpyro.subsample(Y, event_dim=0))
+        mean = numpyro.subsample(MATRICES, event_dim=2) @ w
+        pairs = numpyro.subsample(PAIRS, event_dim=1)
+        numpyro.sample("pairs", dist.Normal(mean, 1).to_event(1), obs=pairs)
+
+
+def nested(n):
+    w, b = slopes(), numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("columns", COLUMNS, subsample_size=n and 3) as j:
+        numpyro.sample("v", dist.Normal(b, 1), obs=V[j])
+        with numpyro.plate("rows", ROWS, subsample_size=n) as i:
+            mean = (X[i] @ w)[:, None] + b * V[j]
+            numpyro.sample("y", dist.Normal(mean, 1), obs=TABLE[i[:, None], j])
+
+
+def nested_subsampled(n):
+    b = numpyro.sample("b", dist.Normal(0, 1))
+    rows = numpyro.plate("rows", ROWS, subsample_size=n, dim=-2)
+    with numpyro.plate("columns", COLUMNS, subsample_size=n and 3, dim=-1), rows:
+        table = numpyro.subsample(TABLE, event_dim=0)
+        numpyro.sample("y", dist.StudentT(5, b * table**2, 1), obs=table)
+
+
+def side_by_side(n, x=X, y=Y, other=OTHER):
+    w, b = slopes(), numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("left", len(y), subsample_size=n) as idx:
+        numpyro.sample("y", dist.Normal(x[idx] @ w + b, 1), obs=y[idx])
+    with numpyro.plate("right", len(other), subsample_size=n and 5) as idx:
+        numpyro.sample("other", dist.Normal(b, 0.5), obs=other[idx])
+
+
+def scaled(n):
+    w, rows = slopes(), numpyro.plate("rows", ROWS, subsample_size=n)
+    with numpyro.handlers.scale(scale=0.3), rows as idx:
+        numpyro.sample("y", dist.Normal(X[idx] @ w, 1), obs=Y[idx])
+    with rows as idx, numpyro.handlers.scale(scale=2.0):
+        numpyro.sample("cubes", dist.Normal(X[idx] ** 3 @ w, 1), obs=Y[idx])
+
+
+def masked(n):
+    w, rows = slopes(), numpyro.plate("rows", ROWS, subsample_size=n)
+    with rows as idx, numpyro.handlers.mask(mask=KEEP[idx]):
+        numpyro.sample("y", dist.Normal(X[idx] @ w, 1), obs=Y[idx])
+
+
+def factor(n):
+    w = slopes()
+    with numpyro.plate("rows", ROWS, subsample_size=n) as idx:
+        numpyro.factor("loss", -jnp.abs(X[idx] @ w - Y[idx]))
+
+
+def groups(n):
+    with numpyro.plate("groups", 4):
+        b = numpyro.sample("b", dist.Normal(0, 1))
+    with numpyro.plate("rows", ROWS, subsample_size=n) as idx:
+        numpyro.sample("y", dist.Normal(b[GROUP[idx]], 1), obs=Y[idx])
+
+
+def enumerated(n):
+    w = slopes()
+    with numpyro.plate("rows", ROWS, subsample_size=n) as idx:
+        k = numpyro.sample("k", dist.Bernoulli(0.3), infer={"enumerate": "parallel"})
+        numpyro.sample("y", dist.Normal(X[idx] @ w + 2 * k, 1), obs=Y[idx])
+
+
+def summed_out(n):
+    """`enumerated`, over all data, written without a discrete variable."""
+    mean = X @ slopes()
+    parts = dist.Normal(jnp.stack([mean, mean + 2], -1), 1)
+    with numpyro.plate("rows", ROWS):
+        mixing = dist.Categorical(jnp.array([0.7, 0.3]))
+        numpyro.sample("y", dist.MixtureSameFamily(mixing, parts), obs=Y)
+
+
+class Case(NamedTuple):
+    model: Callable
+    n: int | None = 7
+    minibatch_size: Any = None
+    reference: Callable | None = None
+
+    def potential(self):
+        return ModelPotential.of(self.model, (self.n,), {}, self.minibatch_size)
+
+    def exact(self, z):
+        """NumPyro's potential energy, the minibatch removed."""
+        return potential_energy(self.reference or self.model, (None,), {}, z)
+
+    def position(self):
+        model = self.reference or self.model
+        start = lambda: initialize_model(random.key(0), model, model_args=(None,)).param_info.z
+        return jax.tree.map(
+            lambda x: 0.5 * random.normal(random.key(1), x.shape), jax.eval_shape(start)
+        )
+
+
+OWN_SIZE = [indexed, subsampled, nested, nested_subsampled, side_by_side, scaled, masked, factor]
+CASES = {model.__name__: Case(model) for model in [*OWN_SIZE, groups]} | {
+    "constrained": Case(lambda n: models.constrained(X, Y, minibatch=n)),
+    "enumerated": Case(enumerated, reference=summed_out),
+    "plain plate, int": Case(indexed, None, 7),
+    "plain plate, numpyro.subsample": Case(subsampled, None, 7),
+    "plain plates, dict": Case(nested, None, {"rows": 7, "columns": 3}),
+    "plain plates, dict of the one at dim -1": Case(nested, None, {"columns": 3}),
+    "plain plates, dict of the one at dim -2": Case(nested_subsampled, None, {"rows": 7}),
+    "int over the model's own": Case(indexed, 7, 12),
+    "dict over one of the model's own": Case(side_by_side, 7, {"left": 3}),
+}
+# Each expected to fail until it is mended; the run then says that the line must go.
+KNOWN = {
+    "enumerated": "NumPyro scales a minibatch to all rows before it sums k out",
+    "minibatch of all rows over the model's own": "the model's own minibatch stays, never redrawn",
+}
+
+
+def rows_of(table):
+    mark = lambda name: [pytest.mark.xfail(reason=KNOWN[name])] if name in KNOWN else []
+    return [pytest.param(name, marks=mark(name)) for name in table]
+
+
+MINIBATCHES = 10_000
+# About 80 comparisons at 7e-6 each: one fixed seed in two thousand would fail by chance.
+LIMIT = 4.5
+
+
+def with_gradient(function, z):
+    """A potential energy and each coordinate of its gradient, as a vector."""
+    return flat(jax.value_and_grad(function)(z))
+
+
+def flat(energy_and_gradient):
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(energy_and_gradient)])
+
+
+def z_scores(estimate, exact):
+    """Deviations of the mean of many estimates `(key) -> vector`, in standard errors."""
+    keys = random.split(random.key(5), MINIBATCHES)
+    values = np.asarray(jax.jit(jax.vmap(estimate))(keys), np.float64)
+    error = values.std(0, ddof=1) / MINIBATCHES**0.5
+    assert (error > 0).all()
+    return np.abs(values.mean(0) - np.asarray(exact, np.float64)) / error
+
+
+@pytest.mark.parametrize("name", rows_of(CASES))
+def test_minibatch_estimates_are_unbiased(name):
+    case = CASES[name]
+    potential, z = case.potential(), case.position()
+    both = jax.jit(lambda z: [with_gradient(f, z) for f in (case.exact, potential.full)])
+    exact, full = both(z)
+    np.testing.assert_allclose(full, exact, rtol=2e-5, atol=2e-4)
+    estimator = estimators.of_model(potential, None)
+    assert z_scores(lambda key: flat(estimator(key, z)), exact).max() < LIMIT
+
+
+def unscaled(key, z):
+    rows = draw_indices(key, ROWS, 7)
+    return potential_energy(indexed, (None, X[rows], Y[rows]), {}, z)
+
+
+def half_of_the_rows(key, z):
+    return CASES["indexed"].potential().at(z, {"rows": draw_indices(key, ROWS, 7) // 2})
+
+
+@pytest.mark.parametrize("wrong", [unscaled, half_of_the_rows])
+def test_the_comparison_rejects_biased_estimates(wrong):
+    case = CASES["indexed"]
+    z = case.position()
+    estimate = lambda key: with_gradient(lambda z: wrong(key, z), z)
+    assert z_scores(estimate, with_gradient(case.exact, z)).max() > 2 * LIMIT
+
+
+@pytest.mark.parametrize("name", models.KERNELS)
+def test_a_chain_sees_fresh_rows_at_every_step(name):
+    """With a step too small to move, the energies are independent estimates at one place."""
+    case, steps, partition = CASES["groups"], 2000, EnergyPartition(50, 250, 20)
+    z = case.position()
+    kernel = models.KERNELS[name](case.model, partition=partition, step_size=1e-25)
+    mcmc = models.run(kernel, 0, case.n, samples=steps, warmup=0, init_params=z)
+    energy = np.asarray(mcmc.get_extra_fields()["potential_energy_estimate"], np.float64)
+    centred = energy - energy.mean()
+    assert abs(energy.mean() - float(case.exact(z))) < LIMIT * energy.std() / steps**0.5
+    assert abs((centred[1:] * centred[:-1]).mean() / energy.var()) < LIMIT / steps**0.5
+
+
+FULL = {
+    "plates without a minibatch": (Case(nested, None), None),
+    "energy full": (CASES["nested"], "full"),
+    "minibatch of all rows": (Case(indexed, None, ROWS), None),
+    "minibatch of all rows over the model's own": (Case(indexed, 7, ROWS), None),
+}
+
+
+@pytest.mark.parametrize("name", rows_of(FULL))
+def test_without_a_minibatch_every_estimate_is_numpyros_potential(name):
+    case, energy = FULL[name]
+    z = case.position()
+    estimator = estimators.of_model(case.potential(), energy)
+    found = jax.jit(jax.vmap(lambda key: flat(estimator(key, z))))(random.split(random.key(0), 3))
+    exact = with_gradient(case.exact, z)
+    np.testing.assert_allclose(found, jnp.stack([exact] * 3), rtol=2e-5, atol=2e-4)
+
+
+def uniform(numbers, size):
+    """The p value of numbers below `size` being uniform."""
+    return stats.chisquare(np.bincount(numbers, minlength=size)).pvalue
+
+
+def high_and_low(rows, size):
+    """P values of the upper and of the lower digits of row numbers."""
+    high, low = min(size, 50), min(size, 8)
+    return uniform(rows * high // size, high), uniform(rows % low, low)
+
+
+# Above 2**16 a size has two halves of bits; above 2**24 JAX's own generator takes over.
+@pytest.mark.parametrize("size", [2, 7, 1000, 2**16 - 1, 2**16 + 1, 10_000_019, 2**24, 2**24 + 1])
+def test_row_numbers_are_uniform(size):
+    draw = jax.jit(jax.vmap(lambda key: draw_indices(key, size, 50)))
+    rows = draw(random.split(random.key(3), 4000))
+    assert (rows.dtype, rows.shape) == (jnp.int32, (4000, 50))
+    rows = np.asarray(rows, np.int64).ravel()
+    assert rows.min() >= 0
+    assert rows.max() < size
+    assert min(high_and_low(rows, size)) > 1e-4
+    # It can fail: without the last 2 % of the rows, or without odd rows.
+    assert high_and_low((0.98 * rows).astype(int), size)[0] < 1e-10
+    assert high_and_low(rows // 2 * 2, size)[1] < 1e-10
+
+
+def test_rows_are_drawn_with_replacement():
+    draw = jax.vmap(lambda key: draw_indices(key, 10, 5))
+    rows = np.sort(draw(random.split(random.key(4), 20_000)), axis=1)
+    distinct = (np.diff(rows, axis=1) > 0).all(axis=1).mean()
+    chance = 0.9 * 0.8 * 0.7 * 0.6
+    assert abs(distinct - chance) < LIMIT * (chance * (1 - chance) / 20_000) ** 0.5
+
+
+def test_plates_draw_independently_of_each_other():
+    plates = SubsamplePlates({"a": (6, 5), "b": (8, 5)})
+    rows = jax.vmap(plates.draw)(random.split(random.key(6), 10_000))
+    assert uniform(np.ravel(rows["a"]) * 8 + np.ravel(rows["b"]), 48) > 1e-4
+
+
+@jax.jit
+def all_finite(x, y, other):
+    potential = ModelPotential.of(side_by_side, (5000, x, y, other))
+    return potential.finite_on_all_rows({"w": jnp.ones(3), "b": jnp.array(1.0)})
+
+
+@pytest.mark.parametrize("bad", [jnp.nan, jnp.inf])
+def test_one_bad_row_is_found_wherever_it_is(bad):
+    # Longer than the pieces that are looked at together, 5000 and 4096, and no multiple of them.
+    x, y, other = jnp.zeros((12_345, 3)), jnp.zeros(12_345), jnp.zeros(9001)
+    assert all_finite(x, y, other)
+    for row in (0, 4999, 5000, 12_344):
+        assert not all_finite(x, y.at[row].set(bad), other)
+        assert not all_finite(x.at[row, 1].set(bad), y, other)
+    for row in (0, 4095, 4096, 9000):
+        assert not all_finite(x, y, other.at[row].set(bad))
+
+
+OBSERVED = {
+    "indexed": {"y": Y},
+    "subsampled": {"y": Y, "pairs": PAIRS},
+    "nested": {"y": TABLE, "v": V},
+    "side_by_side": {"y": Y, "other": OTHER},
+    "factor": {},  # no data: a factor's value is empty
+    "enumerated": {"y": Y},
+    "plain plates, dict": {"y": TABLE, "v": V},
+}
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_observations_are_those_of_all_rows(name):
+    found = CASES[name].potential().observations()
+    assert found.keys() == OBSERVED[name].keys()
+    for site, values in OBSERVED[name].items():
+        np.testing.assert_array_equal(found[site], values)
+
+
+@pytest.mark.parametrize("name", models.KERNELS)
+def test_the_posterior_of_a_normal_mean_from_minibatches(name):
+    """20,000 rows, 200 at a time; both limits are more than four standard errors."""
+    rows, chains = 20_000, 32
+    y = models.normal_data(mean=0.3, rows=rows)
+    mean, sd = float(y.sum()) / (rows + 1e-4), (rows + 1e-4) ** -0.5
+    # The noise of the gradient adds eps N**2 / (2 n) = 10 % to the variance, 5 % to the sd, and a
+    # chain forgets in 1 / (eps N) = 500 steps: 640 independent draws in all. The noise of the
+    # energy, 1000 nats, is so far above any barrier here that nothing is flattened.
+    partition = EnergyPartition(25_000, 32_000, 70)
+    kernel = models.KERNELS[name](models.normal, partition=partition, step_size=1e-7, num_steps=100)
+    mcmc = models.run(
+        kernel,
+        0,
+        y,
+        model_kwargs={"minibatch": 200},
+        init_params={"mu": mean + sd * random.normal(random.key(8), (chains,))},
+        chains=chains,
+        chain_method="vectorized",
+        warmup=0,
+        samples=200,
+    )
+    samples, log_weights = weighted_samples(mcmc)
+    weights, mu = np.exp(log_weights), np.asarray(samples["mu"], np.float64)
+    by_chain = (weights * mu).mean(1)
+    assert abs(by_chain.mean() - mean) < 0.3 * sd
+    assert 4 * by_chain.std(ddof=1) / chains**0.5 < 0.3 * sd
+    found = (weights * (mu - mean) ** 2).mean() ** 0.5
+    assert abs(found / sd - 1.05) < 0.12

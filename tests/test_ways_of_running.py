@@ -1,0 +1,306 @@
+"""NumPyro's own expectations of a kernel: every way to run it, for every kernel of the table."""
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+import pytest
+from jax import random
+from numpyro.infer import MCMC
+
+from numpyro_contour import ContourSGLD
+
+every_kernel = pytest.mark.parametrize("name", models.KERNELS)
+
+
+def normal_run(name, seed=0, samples=60, y=None, **arguments):
+    y = models.normal_data() if y is None else y
+    return models.run(models.normal_kernel(name), seed, y, samples=samples, **arguments)
+
+
+# --------------------------------------------------------------------------- chains
+
+
+@every_kernel
+@pytest.mark.parametrize("method", ["vectorized", jax.vmap], ids=["vectorized", "vmap"])
+def test_chain_methods_run_the_same_chains(name, method, constrained_runs):
+    one_by_one = constrained_runs(name)
+    together = models.run(
+        models.constrained_kernel(name),
+        0,
+        *models.constrained_data(),
+        chains=2,
+        chain_method=method,
+    )
+    expected, found = (m.get_samples(group_by_chain=True) for m in (one_by_one, together))
+    assert found.keys() == expected.keys() == {"scale", "shares", "upper", "inside", "twice"}
+    for site in expected:
+        # Batched arithmetic rounds differently.
+        np.testing.assert_allclose(found[site], expected[site], rtol=2e-3, atol=1e-3)
+        assert not np.allclose(expected[site][0], expected[site][1])
+
+
+PARALLEL = """
+import sys, jax, numpy as np, models
+mcmc = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
+                  chain_method="parallel")
+assert len(mcmc.last_state.rng_key.devices()) == 2
+again = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
+                   chain_method="sequential")
+for site, expected in again.get_samples(True).items():
+    np.testing.assert_allclose(mcmc.get_samples(True)[site], expected, rtol=2e-3, atol=1e-3)
+print("same chains")
+"""
+
+
+@every_kernel
+def test_parallel_chains_on_two_devices(name, run_python):
+    flags = "--xla_force_host_platform_device_count=2"
+    assert "same chains" in run_python(PARALLEL, name, XLA_FLAGS=flags)
+
+
+@every_kernel
+def test_one_chain_and_its_supports(name, constrained_runs):
+    single = models.run(models.constrained_kernel(name), 3, *models.constrained_data())
+    samples = single.get_samples()
+    assert samples["scale"].shape == (60,)
+    assert samples["shares"].shape == (60, 3)
+    # Per-row deterministic sites of a minibatch belong to no row of the data.
+    assert "fitted" not in samples
+    assert (samples["scale"] > 0).all()
+    np.testing.assert_allclose(samples["shares"].sum(-1), 1.0, atol=1e-5)
+    assert ((samples["inside"] > 0) & (samples["inside"] < samples["upper"])).all()
+    np.testing.assert_allclose(samples["twice"], 2 * samples["inside"], rtol=1e-6)
+
+
+# --------------------------------------------------------------------------- repeated runs
+
+
+@every_kernel
+@pytest.mark.parametrize("jit_model_args", [False, True])
+def test_a_second_run_takes_new_data(name, jit_model_args):
+    """100 rows of variance 1 put the posterior mean within 0.5 of the data's, 5 of its sd."""
+    y = models.normal_data(mean=0.0)
+    mcmc = normal_run(name, y=y, jit_model_args=jit_model_args)
+    assert abs(mcmc.get_samples()["mu"].mean() - y.mean()) < 0.5
+    other = models.normal_data(mean=50.0, seed=4)
+    mcmc.run(random.key(1), other, init_params={"mu": jnp.array(49.0)})
+    assert abs(mcmc.get_samples()["mu"][20:].mean() - other.mean()) < 0.5
+    of_another_size = models.normal_data(mean=-3.0, rows=130, seed=5)
+    mcmc.run(random.key(2), of_another_size, init_params={"mu": jnp.array(-2.0)})
+    assert abs(mcmc.get_samples()["mu"][20:].mean() - of_another_size.mean()) < 0.5
+
+
+@every_kernel
+def test_jit_model_args_changes_no_draw(name):
+    plain, jitted = (normal_run(name, jit_model_args=flag) for flag in (False, True))
+    np.testing.assert_allclose(
+        plain.get_samples()["mu"], jitted.get_samples()["mu"], rtol=1e-4, atol=1e-4
+    )
+
+
+@every_kernel
+@pytest.mark.parametrize("jit_model_args", [False, True])
+def test_a_second_run_compiles_nothing(name, jit_model_args, compilations, monkeypatch):
+    # NumPyro shows no progress bar, and runs other code, where it sees these.
+    for variable in ("CI", "PYTEST_XDIST_WORKER"):
+        monkeypatch.delenv(variable, raising=False)
+    # Without `jit_model_args` NumPyro takes the data as constants, so that new data are new code.
+    y = models.normal_data()
+    then = models.normal_data(seed=9) if jit_model_args else y
+    mcmc = normal_run(name, y=y, progress_bar=True, jit_model_args=jit_model_args)
+    first = mcmc.get_samples()["mu"]
+    compilations.clear()
+    mcmc.run(random.key(5), then)
+    assert compilations == []
+    assert not np.allclose(first, mcmc.get_samples()["mu"])
+
+
+@every_kernel
+def test_vectorized_chains_run_again(name):
+    """HMC wraps its transition once more at each vectorised run; this one must not."""
+    y = models.normal_data()
+    mcmc = normal_run(name, chains=2, chain_method="vectorized")
+    first = mcmc.get_samples(group_by_chain=True)["mu"]
+    mcmc.run(random.key(0), y)
+    np.testing.assert_array_equal(mcmc.get_samples(group_by_chain=True)["mu"], first)
+
+
+# --------------------------------------------------------------------------- warm-up, continuing
+
+
+@every_kernel
+@pytest.mark.parametrize("chains", [1, 2])
+def test_warmup_then_run_is_run(name, chains):
+    y = models.normal_data()
+    options = {"chains": chains, "chain_method": "vectorized" if chains > 1 else "sequential"}
+    at_once = normal_run(name, **options)
+    mcmc = MCMC(
+        models.normal_kernel(name),
+        num_warmup=30,
+        num_samples=60,
+        num_chains=chains,
+        chain_method=options["chain_method"],
+        progress_bar=False,
+    )
+    mcmc.warmup(random.key(0), y, collect_warmup=True)
+    assert mcmc.get_samples()["mu"].shape == (30 * chains,)
+    kept = mcmc.last_state
+    mcmc.run(mcmc.post_warmup_state.rng_key, y)
+    assert models.equal(mcmc.get_samples(), at_once.get_samples())
+    assert models.equal(mcmc.last_state, at_once.last_state)
+    assert int(np.min(kept.sampler.chain.steps)) == 30
+
+
+@every_kernel
+def test_continuing_goes_on_where_the_chain_stopped(name):
+    y = models.normal_data()
+    long = normal_run(name, samples=120, warmup=0)
+    mcmc = normal_run(name, samples=60, warmup=0)
+    first = mcmc.get_samples()["mu"]
+    mcmc.post_warmup_state = mcmc.last_state
+    mcmc.run(mcmc.post_warmup_state.rng_key, y)
+    joined = np.concatenate([first, mcmc.get_samples()["mu"]])
+    np.testing.assert_array_equal(joined, long.get_samples()["mu"])
+    assert models.equal(mcmc.last_state, long.last_state)
+
+
+# --------------------------------------------------------------------------- what is collected
+
+
+@every_kernel
+def test_thinning_keeps_every_third_draw(name):
+    all_draws, thinned = (normal_run(name, thinning=t).get_samples()["mu"] for t in (1, 3))
+    np.testing.assert_array_equal(thinned, all_draws[2::3])
+
+
+@every_kernel
+def test_extra_fields(name):
+    kernel = models.constrained_kernel(name, num_steps=1)
+    mcmc = models.run(
+        kernel,
+        0,
+        *models.constrained_data(),
+        extra_fields=("position", "sampler.chain.steps", "sampler.chain.guard.refused"),
+    )
+    fields = mcmc.get_extra_fields()
+    assert set(kernel.default_fields) - {"z"} <= set(fields)
+    np.testing.assert_array_equal(fields["sampler.chain.steps"], np.arange(31, 91))
+    # With a window of one step the draw is where the chain is.
+    np.testing.assert_allclose(
+        np.exp(fields["position"]["scale"]), mcmc.get_samples()["scale"], rtol=1e-5
+    )
+
+
+@every_kernel
+def test_removed_sites_stay_away(name):
+    mcmc = models.run(
+        models.constrained_kernel(name), 0, *models.constrained_data(), extra_fields=("~z.shares",)
+    )
+    assert set(mcmc.get_samples()) == {"scale", "upper", "inside", "twice"}
+
+
+@every_kernel
+def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
+    for variable in ("CI", "PYTEST_XDIST_WORKER"):
+        monkeypatch.delenv(variable, raising=False)
+    mcmc = normal_run(name, progress_bar=True)
+    shown = capsys.readouterr().err
+    assert f"energy {float(mcmc.last_state.potential_energy_estimate):.1f}" in shown
+    if name == "ContourSGLD":
+        counts = np.asarray(mcmc.last_state.sampler.theta.bin_counts)
+        assert f"bins visited {np.mean(counts > 0):.0%}" in shown
+        assert "multiplier" in shown
+
+
+@every_kernel
+def test_summary_prints(name, capsys):
+    normal_run(name).print_summary()
+    assert "mu" in capsys.readouterr().out
+
+
+# --------------------------------------------------------------------------- copies and precision
+
+
+@every_kernel
+def test_pickled_kernel_state_and_run(name):
+    y = models.normal_data()
+    mcmc = normal_run(name)
+    kernel = pickle.loads(pickle.dumps(models.normal_kernel(name)))
+    again = models.run(kernel, 0, y)
+    assert models.equal(again.get_samples(), mcmc.get_samples())
+
+    loaded = pickle.loads(pickle.dumps(mcmc))
+    assert models.equal(loaded.get_samples(), mcmc.get_samples())
+    assert models.equal(loaded.get_extra_fields(), mcmc.get_extra_fields())
+    loaded.run(random.key(0), y)
+    assert models.equal(loaded.get_samples(), mcmc.get_samples())
+
+    # Typed keys do not pickle, in NumPyro's states neither: their data do.
+    state = mcmc.last_state
+    bare = state._replace(rng_key=random.key_data(state.rng_key))
+    assert models.equal(pickle.loads(pickle.dumps(bare)), bare)
+
+
+@every_kernel
+def test_typed_and_raw_keys_draw_the_same(name):
+    typed, raw = (normal_run(name, seed=key(7)) for key in (random.key, random.PRNGKey))
+    np.testing.assert_array_equal(typed.get_samples()["mu"], raw.get_samples()["mu"])
+
+
+FLOAT64 = """
+import sys, jax, jax.numpy as jnp, numpy as np, models
+mcmc = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
+                  chain_method="vectorized")
+floats = [x.dtype for x in jax.tree.leaves(mcmc.last_state)
+          if jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating)]
+assert set(floats) == {jnp.dtype("float64")}, floats
+assert {x.dtype for x in mcmc.get_samples().values()} == {np.dtype("float64")}
+x = mcmc.get_samples()["inside"]
+assert (np.float32(x) != x).mean() > 0.99  # not float32 in a wider type
+print("double precision")
+"""
+
+
+@every_kernel
+def test_float64(name, run_python):
+    assert "double precision" in run_python(FLOAT64, name, JAX_ENABLE_X64="1")
+
+
+@every_kernel
+def test_float32_throughout_by_default(name, constrained_runs):
+    leaves = jax.tree.leaves(constrained_runs(name).last_state)
+    floats = {x.dtype for x in map(jnp.asarray, leaves) if jnp.issubdtype(x.dtype, jnp.floating)}
+    assert floats == {jnp.dtype("float32")}
+
+
+# --------------------------------------------------------------------------- windows
+
+
+@pytest.mark.parametrize("draw", ["reservoir", "last"])
+def test_windows_change_no_step(draw):
+    """100 steps are the same 100 steps, however many of them a draw stands for."""
+    steps = {}
+    for num_steps in (1, 20):
+        kernel = models.nested_kernel("ContourSGLD", num_steps=num_steps, draw=draw)
+        mcmc = models.run(
+            kernel,
+            0,
+            warmup=0,
+            samples=100 // num_steps,
+            init_params=models.NESTED_START,
+        )
+        steps[num_steps] = mcmc.last_state.sampler
+    assert steps[1].chain.steps == steps[20].chain.steps == 100
+    assert steps[1].theta.bin_counts.sum() == steps[20].theta.bin_counts.sum() == 100
+
+
+def test_the_kernel_holds_no_state():
+    """Attributes read by `sample` are baked into NumPyro's cached trace."""
+    kernel = models.normal_kernel("ContourSGLD")
+    before = {k: v for k, v in vars(kernel).items() if k != "_start"}
+    models.run(kernel, 0, models.normal_data(), chains=2, chain_method=jax.vmap)
+    assert {k: v for k, v in vars(kernel).items() if k != "_start"} == before
+    assert isinstance(kernel, ContourSGLD)
