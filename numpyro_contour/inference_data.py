@@ -43,8 +43,8 @@ def weighted_samples(
         ValueError: the run has no weights, or an argument is unknown.
 
     Warns:
-        UserWarning: moves were refused, drifts clipped or multipliers bounded in more than 1 % of
-            the steps of a chain, or a chain never moved.
+        UserWarning: moves were refused or drifts clipped in more than 1 % of the steps of a chain,
+            or its multiplier was decided by `multiplier_bound` in more than 25 %.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -119,24 +119,29 @@ def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarra
 def _warn_of_counters(mcmc: MCMC) -> None:
     sampler = mcmc.last_state.sampler
     steps = np.maximum(_per_chain(mcmc, sampler.chain.steps, 0), 1)
+    # Refused moves and clipped drifts bias the draws. A bounded multiplier does not, since the
+    # weights follow the same bounded Psi, but a large share means that little is flattened.
     counters = {
         "moves were refused because the potential energy or its gradient was not finite": (
             sampler.chain.guard.refused,
+            0.01,
             "check the data and the model for NaN, or lower `step_size`",
         ),
         "drifts were clipped to three standard deviations of the noise": (
             sampler.chain.guard.clipped,
+            0.01,
             "lower `step_size`",
         ),
     }
     if hasattr(sampler, "bounded"):
         counters["gradient multipliers were decided by `multiplier_bound`"] = (
             sampler.bounded,
+            0.25,
             "theta has not settled: run longer, or check `partition`",
         )
-    for what, (counter, advice) in counters.items():
+    for what, (counter, tolerated, advice) in counters.items():
         share = _per_chain(mcmc, counter, 0) / steps
-        if share.max() > 0.01:
+        if share.max() > tolerated:
             warnings.warn(
                 f"{share.max():.1%} of the steps of chain {int(share.argmax())}: {what}; {advice}.",
                 stacklevel=3,
