@@ -299,7 +299,7 @@ def test_observations_are_those_of_all_rows(name):
 
 @pytest.mark.parametrize("name", models.KERNELS)
 def test_the_posterior_of_a_normal_mean_from_minibatches(name):
-    """20,000 rows, 200 at a time; both limits are more than four standard errors."""
+    """20,000 rows, 200 at a time; both limits are more than three standard errors."""
     rows, chains = 20_000, 32
     y = models.normal_data(mean=0.3, rows=rows)
     mean, sd = float(y.sum()) / (rows + 1e-4), (rows + 1e-4) ** -0.5

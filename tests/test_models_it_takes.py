@@ -42,8 +42,7 @@ STRATEGIES = {
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_init_strategies_start_where_nuts_starts(strategy):
-    """The same strategy under the same key, but for the plate, which NUTS cannot subsample."""
+def test_init_strategies(strategy):
     X, y = models.constrained_data(rows=20)
     kernel = models.constrained_kernel("ContourSGLD", init_strategy=STRATEGIES[strategy])
     state = kernel.init(random.key(0), 0, None, (X, y), {})

@@ -1,0 +1,324 @@
+"""Weights of a finished run, and the run as ArviZ's InferenceData or, from 1.0, DataTree."""
+
+import functools
+import warnings
+
+import arviz as az
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+import pytest
+from scipy import stats
+
+from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
+from numpyro_contour.examples import mixture
+
+PARTITION = EnergyPartition(0.0, 20.0, 20)  # that of `models.nested_kernel`
+STATS = {"potential_energy_estimate", "step_size", "log_weight"}
+CONTOUR_STATS = STATS | {"energy_bin", "gradient_multiplier", "theta"}
+
+
+@functools.cache
+def nested_run(chains=2, thinning=1, **arguments):
+    """Chains side by side on the nested pytree, which start far apart."""
+    far = jnp.linspace(1.0, 2.0, chains) if chains > 1 else 1.0
+    return models.run(
+        models.nested_kernel("ContourSGLD", **arguments),
+        0,
+        warmup=0,
+        init_params=jax.tree.map(lambda x: jnp.multiply.outer(far, x), models.NESTED_START),
+        chains=chains,
+        chain_method="vectorized" if chains > 1 else "sequential",
+        thinning=thinning,
+    )
+
+
+def fields_of(mcmc):
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    return {name: np.asarray(value, np.float64) for name, value in fields.items()}
+
+
+def log_psi(log_theta, energy, zeta=0.75, offset=0.0, one_sided=True, bound=-1.0):
+    """The flattening function by its definition, one node after the other."""
+    node = np.array(log_theta, np.float64)
+    if one_sided:
+        node = np.maximum.accumulate(node[::-1])[::-1]
+    if bound is not None:
+        for j in range(1, len(node)):
+            node[j] = max(node[j], node[j - 1] - (1 - bound) * PARTITION.width / zeta)
+    places = PARTITION.lower + PARTITION.width * (np.arange(len(node)) + offset)
+    return np.interp(energy, places, node)  # constant outside the nodes
+
+
+def normalised(log_weight):
+    """Weights of mean 1 in each chain, one chain after the other."""
+    return np.stack([chain - np.log(np.exp(chain).mean()) for chain in log_weight])
+
+
+# --------------------------------------------------------------------------- weights
+
+SHAPES = {
+    "as given": ({}, {}),
+    "midpoint": ({"interpolation": "midpoint", "zeta": 0.4}, {"offset": 0.5, "zeta": 0.4}),
+    "backward, bare": (
+        {"interpolation": "backward", "one_sided": False, "multiplier_bound": None},
+        {"offset": 1.0, "one_sided": False, "bound": None},
+    ),
+    "tight bound": ({"multiplier_bound": 0.5, "zeta": 1.0}, {"bound": 0.5, "zeta": 1.0}),
+}
+
+
+def weights_by_definition(log_theta, energy, **shape):
+    """zeta log Psi, by one theta for each energy."""
+    chains = zip(log_theta, energy)
+    psi = [[log_psi(t, u, **shape) for t, u in zip(*chain)] for chain in chains]
+    return shape.get("zeta", 0.75) * np.array(psi)
+
+
+@pytest.mark.filterwarnings("ignore:.*multiplier_bound")
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_draw_is_weighed_by_theta_before_the_draw_changed_it(name):
+    arguments, shape = SHAPES[name]
+    mcmc = nested_run(**arguments)
+    fields = fields_of(mcmc)
+    energy, log_theta = fields["potential_energy_estimate"], fields["log_theta"]
+    before = weights_by_definition(log_theta[:, :-1], energy[:, 1:], **shape)
+    np.testing.assert_allclose(fields["log_weight"][:, 1:], before, atol=2e-4)
+    # It can fail: theta as the draw left it gives other weights.
+    after = weights_by_definition(log_theta[:, 1:], energy[:, 1:], **shape)
+    assert (np.abs(fields["log_weight"][:, 1:] - after) > 2e-3).mean() > 0.5
+
+    samples, log_weights = weighted_samples(mcmc)
+    assert log_weights.shape == samples["c"][1].shape == (2, 60)
+    np.testing.assert_allclose(log_weights, normalised(fields["log_weight"]), atol=1e-12)
+    np.testing.assert_allclose(np.exp(log_weights).mean(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(log_weights, weighted_samples(mcmc, energy="estimate")[1])
+
+
+@pytest.mark.parametrize("arguments", [{}, {"chains": 1}, {"num_steps": 10}])
+def test_final_theta(arguments):
+    """A draw's own weight is taken by the last theta; its share of a window stays."""
+    mcmc = nested_run(**arguments)
+    fields = fields_of(mcmc)
+    energy = fields["potential_energy_estimate"]
+    last = np.broadcast_to(fields["log_theta"][:, -1:], fields["log_theta"].shape)
+    expected = weights_by_definition(last, energy)
+    share = fields["log_weight"] - fields["draw_log_weight"]
+    assert share.any() == ("num_steps" in arguments)
+    _, found = weighted_samples(mcmc, theta="final")
+    np.testing.assert_allclose(found, normalised(expected + share), atol=5e-4)
+    assert np.abs(found - weighted_samples(mcmc)[1]).max() > 0.1
+    np.testing.assert_array_equal(
+        to_inference_data(mcmc, theta="final")["sample_stats"]["log_weight"], found
+    )
+
+
+def test_piecewise_weights_are_those_of_the_bin():
+    fields = fields_of(nested_run(weight="piecewise"))
+    bins = fields["energy_bin"].astype(int)
+    theta = np.take_along_axis(fields["log_theta"][:, :-1], bins[:, 1:, None], axis=2)[..., 0]
+    np.testing.assert_allclose(fields["log_weight"][:, 1:], 0.75 * theta, atol=1e-4)
+
+
+def test_thinning_keeps_every_third_weight():
+    everything, thinned = nested_run(chains=1), nested_run(chains=1, thinning=3)
+    raw = fields_of(everything)["log_weight"][:, 2::3]
+    np.testing.assert_allclose(weighted_samples(thinned)[1], normalised(raw), atol=1e-12)
+    kept = to_inference_data(thinned)["sample_stats"]["theta"].values
+    np.testing.assert_array_equal(
+        kept, to_inference_data(everything)["sample_stats"]["theta"].values[:, 2::3]
+    )
+
+
+def test_without_the_weights_the_answer_is_wrong():
+    """0.4 N(-6, 1) + 0.6 N(4, 1): the mass of a mode, and of what is 2 sd from both centres."""
+    chains = 16
+    kernel = ContourSGLD(
+        potential_fn=mixture.potential,
+        step_size=0.1,
+        num_steps=50,
+        draw="last",
+        partition=EnergyPartition(0.0, 20.0, 40),
+    )
+    mcmc = models.run(
+        kernel,
+        0,
+        warmup=500,
+        samples=1000,
+        init_params=jnp.full(chains, -6.0),
+        chains=chains,
+        chain_method="vectorized",
+    )
+    x, log_weights = weighted_samples(mcmc)
+    weights = np.exp(log_weights)
+    share = 1 / (weights**2).mean()  # Kish: of the draws, how many they are worth
+    assert 0.1 < share < 0.7
+    far = np.minimum(np.abs(x + 6), np.abs(x - 4)) > 2
+    for event, exact in ((x > mixture.DIVIDE, mixture.MASS), (far, 2 * stats.norm.cdf(-2))):
+        by_chain = (weights * event).mean(1)
+        error = by_chain.std(ddof=1) / chains**0.5
+        assert error < 0.02
+        assert abs(by_chain.mean() - exact) < 4 * error + 0.003  # of the step size
+    assert far.mean() > 5 * exact
+
+
+# --------------------------------------------------------------------------- warnings
+
+
+def walled(x):
+    return jnp.where(x < 0, jnp.inf, x**2 / 2)
+
+
+@functools.cache
+def refusing_run(kernel_class, **arguments):
+    if kernel_class is ContourSGLD:
+        # A zeta so low that no multiplier reaches its bound: one warning at a time.
+        arguments |= {"partition": EnergyPartition(0.0, 5.0, 10), "zeta": 0.2}
+    kernel = kernel_class(potential_fn=walled, step_size=0.3, **arguments)
+    start = jnp.array([1.0, 2.0])
+    return models.run(kernel, 0, warmup=0, init_params=start, chains=2, chain_method="vectorized")
+
+
+@pytest.mark.parametrize("kernel_class", [SGLD, ContourSGLD])
+@pytest.mark.parametrize("theta", ["online", "final"])
+def test_refused_moves_weigh_nothing_and_are_reported(kernel_class, theta):
+    mcmc = refusing_run(kernel_class)
+    refused = np.asarray(mcmc.last_state.sampler.chain.guard.refused)
+    assert refused.min() > 0
+    chain, share = refused.argmax(), refused.max() / 60
+    message = rf"{share:.1%} of the steps of chain {chain}: moves were refused .* `step_size`"
+    with pytest.warns(UserWarning, match=message) as warned:
+        samples, log_weights = weighted_samples(mcmc, theta=theta)
+    assert warned[0].filename == __file__
+    assert np.isneginf(log_weights).sum(axis=1).tolist() == refused.tolist()
+    # A refused attempt leaves the chain where it was.
+    stays = np.diff(samples, axis=1) == 0
+    np.testing.assert_array_equal(np.isneginf(log_weights[:, 1:]), stays)
+    np.testing.assert_allclose(np.exp(log_weights).mean(axis=1), 1.0, rtol=1e-12)
+
+
+def test_a_window_with_one_move_has_a_weight():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, log_weights = weighted_samples(refusing_run(ContourSGLD, num_steps=20))
+    assert np.isfinite(log_weights).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda: models.nested_kernel("SGLD", step_size=4.0), "drifts were clipped"),
+        (
+            lambda: models.nested_kernel("ContourSGLD", multiplier_bound=0.99),
+            "multipliers were decided by `multiplier_bound`",
+        ),
+    ],
+)
+def test_what_else_is_reported(kernel, message):
+    mcmc = models.run(kernel(), 0, init_params=models.NESTED_START)
+    with pytest.warns(UserWarning, match=rf"% of the steps of chain 0: .*{message}"):
+        to_inference_data(mcmc)
+
+
+# --------------------------------------------------------------------------- InferenceData
+# The shared runs on constrained sites are short: they start far out, where drifts are clipped.
+clipped_at_first = pytest.mark.filterwarnings("ignore:.*drifts were clipped")
+
+
+def groups_of(idata):
+    """The groups of an InferenceData of arviz 0.23, or of a DataTree."""
+    return set(idata.groups()) if callable(idata.groups) else set(idata.children)
+
+
+@clipped_at_first
+@pytest.mark.parametrize(("name", "variables"), [("SGLD", STATS), ("ContourSGLD", CONTOUR_STATS)])
+def test_groups_variables_and_dimensions(name, variables, constrained_runs):
+    mcmc = constrained_runs(name)
+    idata = to_inference_data(mcmc)
+    assert groups_of(idata) == {"posterior", "sample_stats", "observed_data"}
+    draws = {"scale": (), "upper": (), "inside": (), "twice": (), "shares": ("shares_dim_0",)}
+    assert {k: v.dims for k, v in idata["posterior"].data_vars.items()} == {
+        site: ("chain", "draw", *dims) for site, dims in draws.items()
+    }
+    for site, values in mcmc.get_samples(group_by_chain=True).items():
+        np.testing.assert_array_equal(idata["posterior"][site], values)
+
+    sample_stats = idata["sample_stats"]
+    dims = {k: v.dims for k, v in sample_stats.data_vars.items()}
+    assert dims.pop("theta", None) in (None, ("chain", "draw", "energy_bin_dim"))
+    assert dims == dict.fromkeys(variables - {"theta"}, ("chain", "draw"))
+    np.testing.assert_array_equal(sample_stats["log_weight"], weighted_samples(mcmc)[1])
+    fields = fields_of(mcmc)
+    for variable in variables - {"log_weight", "theta"}:
+        np.testing.assert_array_equal(sample_stats[variable], fields[variable])
+    if "theta" in variables:
+        assert sample_stats["theta"].shape == (2, 60, 20)
+        np.testing.assert_allclose(np.log(sample_stats["theta"]), fields["log_theta"], rtol=1e-6)
+        np.testing.assert_allclose(sample_stats["theta"].sum("energy_bin_dim"), 1.0, atol=1e-4)
+    else:
+        # Plain Langevin: every draw weighs the same, by either theta.
+        np.testing.assert_array_equal(sample_stats["log_weight"], 0.0)
+        np.testing.assert_array_equal(weighted_samples(mcmc, theta="final")[1], 0.0)
+
+
+@clipped_at_first
+@pytest.mark.parametrize("name", models.KERNELS)
+def test_observed_data_are_all_rows(name, constrained_runs):
+    """The run saw 20 of them at a time."""
+    _, y = models.constrained_data()
+    observed = to_inference_data(constrained_runs(name))["observed_data"]
+    assert set(observed.data_vars) == {"y"}
+    assert observed["y"].dims == ("y_dim_0",)
+    np.testing.assert_array_equal(observed["y"], y)
+
+
+def test_draws_of_a_pytree_are_named_after_their_places():
+    mcmc = nested_run()
+    idata = to_inference_data(mcmc)
+    assert groups_of(idata) == {"posterior", "sample_stats"}
+    samples = mcmc.get_samples(group_by_chain=True)
+    leaves = {"za_b": samples["a"]["b"], "zc_0": samples["c"][0], "zc_1": samples["c"][1]}
+    assert set(idata["posterior"].data_vars) == set(leaves)
+    for name, leaf in leaves.items():
+        np.testing.assert_array_equal(idata["posterior"][name], leaf)
+    assert idata["posterior"]["zc_0"].shape == (2, 60, 2, 2)
+
+
+def test_theta_need_not_be_collected():
+    with_theta, without = nested_run(), nested_run(collect_theta=False)
+    assert set(to_inference_data(without)["sample_stats"].data_vars) == CONTOUR_STATS - {"theta"}
+    for theta in ("online", "final"):
+        one, other = (weighted_samples(m, theta=theta)[1] for m in (with_theta, without))
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def written(kind, constrained_runs):
+    if kind == "refusing":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return to_inference_data(refusing_run(ContourSGLD))
+    return to_inference_data(nested_run() if kind == "nested" else constrained_runs(kind))
+
+
+@clipped_at_first
+@pytest.mark.parametrize("kind", ["SGLD", "ContourSGLD", "nested", "refusing"])
+def test_netcdf_gives_back_what_was_written(kind, constrained_runs, tmp_path):
+    idata = written(kind, constrained_runs)
+    if kind == "refusing":
+        assert np.isneginf(idata["sample_stats"]["log_weight"]).any()
+    idata.to_netcdf(tmp_path / "run.nc")
+    again = az.from_netcdf(tmp_path / "run.nc")
+    assert groups_of(again) == groups_of(idata)
+    for group in groups_of(idata):
+        before, after = idata[group], again[group]
+        assert set(after.variables) == set(before.variables)
+        assert after.attrs.keys() == before.attrs.keys()
+        for name, value in before.attrs.items():
+            np.testing.assert_array_equal(np.ravel(after.attrs[name]), np.ravel(value))
+        for name, variable in before.variables.items():
+            assert after[name].dims == variable.dims
+            assert after[name].dtype == variable.dtype
+            assert after[name].attrs == variable.attrs
+            np.testing.assert_array_equal(after[name].values, variable.values)
+    again.close()
