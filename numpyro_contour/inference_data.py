@@ -58,6 +58,10 @@ def weighted_samples(
         >>> samples.shape, log_weights.shape
         ((1, 100), (1, 100))
     """
+    return _weighted(mcmc, theta, energy)
+
+
+def _weighted(mcmc: MCMC, theta: str, energy: str | None) -> tuple[Any, np.ndarray]:
     checks.one_of("theta", theta, _THETAS)
     if energy is not None:
         checks.one_of("energy", energy, ("estimate",))
@@ -144,7 +148,7 @@ def _warn_of_counters(mcmc: MCMC) -> None:
         if share.max() > tolerated:
             warnings.warn(
                 f"{share.max():.1%} of the steps of chain {int(share.argmax())}: {what}; {advice}.",
-                stacklevel=3,
+                stacklevel=4,  # where the public function was called
             )
 
 
@@ -181,7 +185,7 @@ def to_inference_data(mcmc: MCMC, theta: str = "online", energy: str | None = No
         >>> idata["sample_stats"]["theta"].shape
         (1, 100, 10)
     """
-    samples, log_weight = weighted_samples(mcmc, theta, energy)
+    samples, log_weight = _weighted(mcmc, theta, energy)
     kernel = _kernel(mcmc)
     fields = mcmc.get_extra_fields(group_by_chain=True)
     stats = {
@@ -206,13 +210,10 @@ def to_inference_data(mcmc: MCMC, theta: str = "online", energy: str | None = No
 
 def _named(samples: Any) -> dict[str, np.ndarray]:
     """Draws of a potential function may be any pytree: name its leaves after their places."""
-    if isinstance(samples, dict) and all(hasattr(x, "shape") for x in samples.values()):
-        return {name: np.asarray(value) for name, value in samples.items()}
     paths, _ = jax.tree_util.tree_flatten_with_path(samples)
-    return {
-        "z" + jax.tree_util.keystr(path, simple=True, separator="_"): np.asarray(leaf)
-        for path, leaf in paths
-    }
+    root = "" if isinstance(samples, dict) else "z."
+    names = [root + jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+    return {name.removesuffix("."): np.asarray(leaf) for name, (_, leaf) in zip(names, paths)}
 
 
 def _observed_data(mcmc: MCMC, kernel: SGMCMCKernel) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,24 +22,20 @@ from numpyro_contour.plates import (
     model_trace,
     plates_of,
     subsample_rows,
+    subsampled_plates_of,
 )
 
 
 @dataclass(frozen=True)
 class ModelPotential:
-    """The potential energy of a model in unconstrained space, over any choice of rows.
-
-    Args:
-        model: a NumPyro model.
-        model_args: its arguments.
-        model_kwargs: its keyword arguments.
-        minibatch_size: as in `find_subsample_plates`.
-    """
+    """The potential energy of a model in unconstrained space, over any choice of rows."""
 
     model: Callable
     model_args: tuple
     model_kwargs: dict
     plates: SubsamplePlates
+    #: the sets of subsampled plates around observations
+    groups: tuple[tuple[str, ...], ...]
     #: the position of the first enumeration dimension, None without enumerated sites
     first_available_dim: int | None
 
@@ -50,14 +47,30 @@ class ModelPotential:
         model_kwargs: dict | None = None,
         minibatch_size: MinibatchSize = None,
     ) -> ModelPotential:
-        """Inspect a model, without computing anything."""
+        """Inspect a model, without computing anything.
+
+        Args:
+            model: a NumPyro model.
+            model_args: its arguments.
+            model_kwargs: its keyword arguments.
+            minibatch_size: as in `find_subsample_plates`.
+
+        Raises:
+            ValueError: as `find_subsample_plates`, `enumeration_dim` and `check_groups`.
+        """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         plates = find_subsample_plates(model, model_args, model_kwargs, minibatch_size)
         handled = subsample_rows(model, plates.first_rows())
-        dim = enumeration_dim(model_trace(handled, model_args, model_kwargs))
+        sites = model_trace(handled, model_args, model_kwargs)
+        groups = {
+            subsampled_plates_of(site, plates): None
+            for site in sites.values()
+            if site["type"] == "sample" and site["is_observed"]
+        }
+        dim = enumeration_dim(sites)
         if dim is not None and plates:
             check_groups(handled, model_args, model_kwargs, plates, dim)
-        return cls(model, model_args, model_kwargs, plates, dim)
+        return cls(model, model_args, model_kwargs, plates, tuple(groups), dim)
 
     def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
         """The model over the given rows."""
@@ -111,17 +124,24 @@ class ModelPotential:
 
     def finite_on_all_rows(self, position: dict) -> jax.Array:
         """Whether the energy is finite over every row, a few thousand rows at a time."""
-        pieces = {name: min(size, max(n, 4096)) for name, (size, n) in self.plates.sizes.items()}
-        count = max(-(-self.plates.sizes[name][0] // piece) for name, piece in pieces.items())
+        finite = [self._finite_on_all_rows_of(group, position) for group in self.groups]
+        return jnp.stack(finite).all() if finite else jnp.isfinite(self.full(position))
+
+    def _finite_on_all_rows_of(self, group: tuple[str, ...], position: dict) -> jax.Array:
+        """All combinations of rows of nested plates, and the first rows of the other plates."""
+        sizes = {name: self.plates.sizes[name][0] for name in group}
+        most = round(4096 ** (1 / max(len(group), 1)))
+        pieces = {name: min(size, most) for name, size in sizes.items()}
+        counts = {name: -(-sizes[name] // pieces[name]) for name in group}
 
         def finite(number: jax.Array) -> jax.Array:
-            rows = {
-                name: (number * piece + jnp.arange(piece)) % self.plates.sizes[name][0]
-                for name, piece in pieces.items()
-            }
+            rows = self.plates.first_rows()
+            for name in group:
+                number, place = number // counts[name], number % counts[name]
+                rows[name] = (place * pieces[name] + jnp.arange(pieces[name])) % sizes[name]
             return jnp.isfinite(self.at(position, rows))
 
-        return jax.lax.map(finite, jnp.arange(count)).all()
+        return jax.lax.map(finite, jnp.arange(math.prod(counts.values()))).all()
 
 
 def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Array]:

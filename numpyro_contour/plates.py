@@ -23,9 +23,12 @@ MinibatchSize = int | Mapping[str, int] | None
 
 @dataclass(frozen=True)
 class SubsamplePlates:
-    """The subsampled plates of a model: name to (size, minibatch size)."""
+    """The plates of a model whose rows are chosen here."""
 
+    #: subsampled plates: name to (size, minibatch size)
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    #: plates that take all their rows against the model's own `subsample_size`: name to size
+    whole: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.sizes)
@@ -33,18 +36,24 @@ class SubsamplePlates:
     def draw(self, key: jax.Array) -> dict[str, jax.Array]:
         """Fresh indices for each plate, uniform with replacement, in O(n)."""
         keys = [key] if len(self.sizes) == 1 else random.split(key, max(len(self.sizes), 1))
-        return {
+        drawn = {
             name: draw_indices(k, size, minibatch)
             for k, (name, (size, minibatch)) in zip(keys, self.sizes.items())
         }
+        return drawn | self._whole_rows()
 
     def first_rows(self) -> dict[str, jax.Array]:
         """Indices without randomness, for what must not depend on the data rows."""
-        return {name: jnp.arange(minibatch) for name, (_, minibatch) in self.sizes.items()}
+        first = {name: jnp.arange(minibatch) for name, (_, minibatch) in self.sizes.items()}
+        return first | self._whole_rows()
 
     def all_rows(self) -> dict[str, jax.Array]:
         """The indices of every row."""
-        return {name: jnp.arange(size) for name, (size, _) in self.sizes.items()}
+        rows = {name: jnp.arange(size) for name, (size, _) in self.sizes.items()}
+        return rows | self._whole_rows()
+
+    def _whole_rows(self) -> dict[str, jax.Array]:
+        return {name: jnp.arange(size) for name, size in self.whole.items()}
 
 
 def draw_indices(key: jax.Array, size: int, minibatch: int) -> jax.Array:
@@ -161,7 +170,8 @@ def find_subsample_plates(
                 f"{name!r}, but got {minibatch}."
             )
     result = SubsamplePlates(
-        {name: (plates[name][0], n) for name, n in chosen.items() if n < plates[name][0]}
+        {name: (plates[name][0], n) for name, n in chosen.items() if n < plates[name][0]},
+        {name: n for name, n in chosen.items() if n == plates[name][0]},
     )
     if requested:
         sites = _trace_minibatch(model, model_args, model_kwargs, result, list(requested))

@@ -191,6 +191,9 @@ def test_refused_moves_weigh_nothing_and_are_reported(kernel_class, theta):
     with pytest.warns(UserWarning, match=message) as warned:
         samples, log_weights = weighted_samples(mcmc, theta=theta)
     assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match=message) as warned:
+        to_inference_data(mcmc, theta=theta)
+    assert warned[0].filename == __file__
     assert np.isneginf(log_weights).sum(axis=1).tolist() == refused.tolist()
     # A refused attempt leaves the chain where it was.
     stays = np.diff(samples, axis=1) == 0
@@ -278,11 +281,11 @@ def test_draws_of_a_pytree_are_named_after_their_places():
     idata = to_inference_data(mcmc)
     assert groups_of(idata) == {"posterior", "sample_stats"}
     samples = mcmc.get_samples(group_by_chain=True)
-    leaves = {"za_b": samples["a"]["b"], "zc_0": samples["c"][0], "zc_1": samples["c"][1]}
+    leaves = {"a.b": samples["a"]["b"], "c.0": samples["c"][0], "c.1": samples["c"][1]}
     assert set(idata["posterior"].data_vars) == set(leaves)
     for name, leaf in leaves.items():
         np.testing.assert_array_equal(idata["posterior"][name], leaf)
-    assert idata["posterior"]["zc_0"].shape == (2, 60, 2, 2)
+    assert idata["posterior"]["c.0"].shape == (2, 60, 2, 2)
 
 
 def test_theta_need_not_be_collected():
