@@ -52,7 +52,7 @@ def weighted_samples(
         >>> from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
         >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
         ...                      partition=EnergyPartition(0.0, 5.0, 10))
-        >>> mcmc = MCMC(kernel, num_warmup=100, num_samples=100, progress_bar=False)
+        >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
         >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
         >>> samples, log_weights = weighted_samples(mcmc)
         >>> samples.shape, log_weights.shape
@@ -179,7 +179,7 @@ def to_inference_data(mcmc: MCMC, theta: str = "online", energy: str | None = No
         >>> from numpyro_contour import ContourSGLD, EnergyPartition, to_inference_data
         >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
         ...                      partition=EnergyPartition(0.0, 5.0, 10))
-        >>> mcmc = MCMC(kernel, num_warmup=100, num_samples=100, progress_bar=False)
+        >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
         >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
         >>> idata = to_inference_data(mcmc)
         >>> idata["sample_stats"]["theta"].shape
