@@ -1,13 +1,32 @@
 """Fixtures that several test modules share."""
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+# Compiling is most of the work of these tests, and many of them compile the same programs.
+# The variable reaches worker processes too: they share one directory.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    directory = tempfile.mkdtemp(prefix="numpyro-contour-tests-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = directory
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
 import jax
 import models
 import pytest
+
+
+@pytest.fixture
+def quick_compilation():
+    """For tests of many short runs, whose compilation takes longer than the runs."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +66,9 @@ def run_python():
         finished = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code, *args],
             cwd=Path(__file__).parent,
-            env=os.environ | {"JAX_PLATFORMS": "cpu"} | environment,
+            env=os.environ
+            | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+            | environment,
             capture_output=True,
             text=True,
             timeout=300,

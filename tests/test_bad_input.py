@@ -18,6 +18,8 @@ from numpyro_contour import (
     weighted_samples,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 PARTITION = EnergyPartition(0.0, 10.0, 5)
 Y = jnp.linspace(-1.0, 1.0, 100)
 

@@ -12,6 +12,8 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import ContourSGLD
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 every_kernel = pytest.mark.parametrize("name", models.KERNELS)
 
 
