@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import random
 
 from numpyro_contour import checks
+from numpyro_contour.random_bits import normal
 
 #: The drift is clipped to this many standard deviations of the injected noise, per coordinate.
 DRIFT_LIMIT = 3.0
@@ -45,7 +46,7 @@ def normal_like(key: jax.Array, tree: Any) -> Any:
     keys = [key] if len(leaves) == 1 else random.split(key, len(leaves))
     return jax.tree.unflatten(
         structure,
-        [random.normal(k, jnp.shape(x), jnp.result_type(x)) for k, x in zip(keys, leaves)],
+        [normal(k, jnp.shape(x), jnp.result_type(x)) for k, x in zip(keys, leaves)],
     )
 
 

@@ -17,6 +17,7 @@ from jax import random
 from numpyro.infer import init_to_uniform
 
 from numpyro_contour import checks
+from numpyro_contour.random_bits import bits
 
 MinibatchSize = int | Mapping[str, int] | None
 
@@ -65,8 +66,8 @@ def draw_indices(key: jax.Array, size: int, minibatch: int) -> jax.Array:
     """
     if size > 2**24:
         return random.randint(key, (minibatch,), 0, size)
-    bits = random.bits(key, (minibatch,), jnp.uint32)
-    low, high = bits & 0xFFFF, bits >> 16
+    words = bits(key, (minibatch,))
+    low, high = words & 0xFFFF, words >> 16
     size_low, size_high = size & 0xFFFF, size >> 16
     middle = high * size_low + (low * size_low >> 16)
     carried = low * size_high + (middle & 0xFFFF)

@@ -17,6 +17,7 @@ PURE = [
     "guard.py",
     "window.py",
     "flat.py",
+    "random_bits.py",
     *(str(path.relative_to(ROOT)) for path in (ROOT / "samplers").glob("*.py")),
 ]
 ABOVE = {"plates", "minibatch", "estimators", "kernels", "inference_data", "plots", "examples"}

@@ -1,0 +1,66 @@
+"""Random bits and normals, those of `jax.random` to the last bit, in a fraction of the time on CPU.
+
+On CPU `jax.random` runs the rounds of its generator as a loop, which LLVM does not vectorise: 512
+words take 9 microseconds, as long as a small model's gradient. Written out they take half of one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+
+
+def threefry(key: jax.Array, low: jax.Array) -> jax.Array:
+    """Words of Threefry-2x32-20 at the counters (0, low), as `jax.random.bits` folds them.
+
+    Args:
+        key: two words, (2,) of uint32.
+        low: counters, uint32.
+
+    Source: Salmon et al. (2011), "Parallel random numbers: as easy as 1, 2, 3".
+    """
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
+    x, y = jnp.full_like(low, schedule[0]), low + schedule[1]
+    for group in range(5):
+        for distance in _ROTATIONS[group % 2]:
+            x = x + y
+            y = ((y << distance) | (y >> (32 - distance))) ^ x
+        x = x + schedule[(group + 1) % 3]
+        y = y + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+    return x ^ y
+
+
+def bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Random words, uint32: those of `jax.random.bits(key, shape)`."""
+    size = math.prod(shape)
+    if not _is_threefry(key) or size >= 2**32:
+        return random.bits(key, shape, jnp.uint32)
+    data = random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    return threefry(data, jnp.arange(size, dtype=jnp.uint32)).reshape(shape)
+
+
+def normal(key: jax.Array, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    """Standard normals: those of `jax.random.normal(key, shape, dtype)`."""
+    if dtype != jnp.float32:
+        return random.normal(key, shape, dtype)
+    # 23 random bits are the mantissa of a number in [1, 2), moved to (-1, 1).
+    mantissa = (bits(key, shape) >> 9) | jnp.uint32(0x3F800000)
+    lowest = np.nextafter(np.float32(-1), np.float32(0))
+    unit = jax.lax.bitcast_convert_type(mantissa, jnp.float32) - jnp.float32(1)
+    uniform = jnp.maximum(lowest, unit * (np.float32(1) - lowest) + lowest)
+    return np.float32(np.sqrt(2)) * jax.lax.erf_inv(uniform)
+
+
+def _is_threefry(key: jax.Array) -> bool:
+    if not jax.config.jax_threefry_partitionable:
+        return False
+    if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return str(random.key_impl(key)) == "threefry2x32"
+    return jax.config.jax_default_prng_impl == "threefry2x32"
