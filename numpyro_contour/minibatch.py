@@ -14,6 +14,7 @@ from jax import random
 from numpyro.infer.util import constrain_fn, potential_energy
 
 from numpyro_contour.enumeration import check_groups, enumerated_potential, enumeration_dim
+from numpyro_contour.numpy_data import indexable
 from numpyro_contour.plates import (
     MinibatchSize,
     SubsamplePlates,
@@ -58,7 +59,7 @@ class ModelPotential:
         Raises:
             ValueError: as `find_subsample_plates`, `enumeration_dim` and `check_groups`.
         """
-        model_kwargs = {} if model_kwargs is None else model_kwargs
+        model_args, model_kwargs = indexable((model_args, model_kwargs or {}))
         plates = find_subsample_plates(model, model_args, model_kwargs, minibatch_size)
         handled = subsample_rows(model, plates.first_rows())
         sites = model_trace(handled, model_args, model_kwargs)

@@ -17,6 +17,7 @@ PURE = [
     "guard.py",
     "window.py",
     "flat.py",
+    "numpy_data.py",
     "random_bits.py",
     *(str(path.relative_to(ROOT)) for path in (ROOT / "samplers").glob("*.py")),
 ]

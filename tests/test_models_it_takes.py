@@ -1,5 +1,6 @@
 """What a model may hold, as NUTS takes it: supports, starts, enumeration, `Predictive`, ArviZ."""
 
+import functools
 import warnings
 
 import arviz as az
@@ -233,3 +234,28 @@ def test_wrap_model(name):
     once, twice = (k.model_potential((y,)).full(position) for k in (kernel, scaled))
     np.testing.assert_allclose(twice, 2 * once, rtol=1e-6)
     assert type(scaled) is type(kernel)
+
+
+# --------------------------------------------------------------------------- data in NumPy
+
+
+def grouped(x, group, y):
+    """Data are indexed by rows, and one array says how many groups there are."""
+    level = numpyro.sample("level", dist.Normal(0, 1).expand([int(group.max()) + 1]).to_event(1))
+    with numpyro.plate("rows", len(y), subsample_size=10) as idx:
+        mean = level[group[idx]] + x[idx, 0] - (x - x.mean())[idx, 1]
+        numpyro.sample("y", dist.Normal(mean, 1), obs=y[idx])
+
+
+@every_kernel
+def test_data_may_be_numpy_arrays(name):
+    rng = np.random.default_rng(0)
+    data = (rng.normal(size=(60, 2)), np.arange(60) % 3, rng.normal(size=60))
+    arguments = {"partition": EnergyPartition(50.0, 200.0, 20)} if name == "ContourSGLD" else {}
+    kernel = models.KERNELS[name](grouped, step_size=1e-3, **arguments)
+    run = functools.partial(models.run, kernel, warmup=5, samples=20)
+    ours = run(0, *data).get_samples()["level"]
+    assert ours.shape == (20, 3)
+    x, group, y = data  # JAX's arrays have no values while a model is traced: `group` stays
+    theirs = run(0, jnp.asarray(x), group, jnp.asarray(y)).get_samples()["level"]
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)

@@ -1,0 +1,31 @@
+"""NumPy arrays that a model may index by the rows of a minibatch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class IndexableArray(np.ndarray):
+    """A NumPy array that JAX's arrays can index, also while a function is traced.
+
+    `X[idx]` of a plain NumPy array fails there. All else is NumPy's: arithmetic of the model on
+    its data keeps NumPy's precision, and what must be known at compile time is known.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        """The elements at an index; a JAX array for an index with JAX arrays in it."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, jax.Array) for part in parts):
+            return jnp.asarray(np.asarray(self))[index]
+        return super().__getitem__(index)
+
+
+def indexable(arguments: Any) -> Any:
+    """Arguments of a model in which JAX's arrays can index every array."""
+    return jax.tree.map(
+        lambda x: x.view(IndexableArray) if type(x) is np.ndarray and x.ndim else x, arguments
+    )
