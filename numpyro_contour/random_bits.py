@@ -7,6 +7,7 @@ words take 9 microseconds, as long as a small model's gradient. Written out they
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,8 +60,9 @@ def normal(key: jax.Array, shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Arra
 
 
 def _is_threefry(key: jax.Array) -> bool:
-    if not jax.config.jax_threefry_partitionable:
+    config: Any = jax.config  # whose attributes its type does not name
+    if not config.jax_threefry_partitionable:
         return False
     if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         return str(random.key_impl(key)) == "threefry2x32"
-    return jax.config.jax_default_prng_impl == "threefry2x32"
+    return config.jax_default_prng_impl == "threefry2x32"
