@@ -4,11 +4,16 @@ Kernels for `numpyro.infer.MCMC` that flatten the energy barriers between the mo
 with subsampled likelihoods, and hand out weighted draws.
 """
 
-from numpyro_contour.inference_data import to_inference_data, weighted_samples
+from numpyro_contour.expectations import Expectation, expectation
+from numpyro_contour.inference_data import to_inference_data
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.prediction import predictive
+from numpyro_contour.resampling import resample
 from numpyro_contour.schedules import robbins_monro
+from numpyro_contour.summary import print_summary, summary
+from numpyro_contour.weighted_draws import weighted_samples
 
 __version__ = "0.1.0"
 
@@ -16,7 +21,13 @@ __all__ = [
     "SGLD",
     "ContourSGLD",
     "EnergyPartition",
+    "Expectation",
+    "expectation",
+    "predictive",
+    "print_summary",
+    "resample",
     "robbins_monro",
+    "summary",
     "to_inference_data",
     "weighted_samples",
 ]

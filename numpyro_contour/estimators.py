@@ -23,6 +23,13 @@ def check_energy(value: Any) -> str | Callable | None:
     return value
 
 
+def is_exact(energy: str | Callable | None, potential: ModelPotential | None = None) -> bool:
+    """Whether the energies of a run are exact, of a model's potential or of a function's (None)."""
+    if callable(energy):
+        return False
+    return energy == "full" or potential is None or not potential.plates
+
+
 def of_model(potential: ModelPotential, energy: str | Callable | None) -> PotentialAndGrad:
     """The estimator of a model's potential energy.
 
@@ -41,7 +48,7 @@ def of_model(potential: ModelPotential, energy: str | Callable | None) -> Potent
             "`energy` takes 'minibatch' only where a plate is subsampled, but no plate of the "
             "model is. Give `minibatch_size`, or `subsample_size` in the model."
         )
-    if potential.plates and energy != "full":
+    if not is_exact(energy, potential):
         return lambda key, position: jax.value_and_grad(potential.minibatch, argnums=1)(
             key, position
         )

@@ -1,177 +1,89 @@
-"""From a finished run to weighted samples and to an ArviZ InferenceData."""
+"""From a finished run to an ArviZ InferenceData, or DataTree with arviz 1.x."""
 
 from __future__ import annotations
 
-import warnings
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 import arviz as az
-import jax
-import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks
+from numpyro_contour.arviz_versions import RunAdapter, from_datasets, to_datasets
 from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.kernels.contour_sgld import ContourSGLD
-
-_THETAS = ("online", "final")
-
-
-def weighted_samples(
-    mcmc: MCMC, theta: str = "online", energy: str | None = None
-) -> tuple[Any, np.ndarray]:
-    r"""The draws of a run, grouped by chain, with their log importance weights.
-
-    .. math:: E_\pi[f] \approx \frac{1}{C D} \sum_{c, d} w_{cd} f(x_{cd}),
-              \qquad \frac1D \sum_d w_{cd} = 1
-
-    Each chain's weights are normalised to mean 1 on their own: the constants of two chains with
-    their own theta say nothing about each other.
-
-    Args:
-        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
-        theta: "online" (default) weighs a draw by the theta of its own time, which is always valid;
-            "final" by the last theta, which is only fit once theta has settled.
-        energy: None (default) or "estimate": weights at the potential energy that the run saw.
-
-    Returns:
-        `(samples, log_weights)`: the samples as `mcmc.get_samples(group_by_chain=True)` gives
-        them, and an array (chains, draws). A weight is -inf where a move was refused.
-
-    Raises:
-        ValueError: the run has no weights, or an argument is unknown.
-
-    Warns:
-        UserWarning: moves were refused or drifts clipped in more than 1 % of the steps of a chain,
-            or its multiplier was decided by `multiplier_bound` in more than 25 %.
-
-    Example:
-        >>> import jax, jax.numpy as jnp
-        >>> from numpyro.infer import MCMC
-        >>> from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
-        >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
-        ...                      partition=EnergyPartition(0.0, 5.0, 10))
-        >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
-        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
-        >>> samples, log_weights = weighted_samples(mcmc)
-        >>> samples.shape, log_weights.shape
-        ((1, 100), (1, 100))
-    """
-    return _weighted(mcmc, theta, energy)
+from numpyro_contour.log_likelihood import log_likelihoods
+from numpyro_contour.schedules import Constant
+from numpyro_contour.weighted_draws import (
+    kernel_of,
+    named_draws,
+    per_chain,
+    weighted_samples,
+)
 
 
-def _weighted(mcmc: MCMC, theta: str, energy: str | None) -> tuple[Any, np.ndarray]:
-    checks.one_of("theta", theta, _THETAS)
-    if energy is not None:
-        checks.one_of("energy", energy, ("estimate",))
-    kernel = _kernel(mcmc)
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    if theta == "final":
-        log_weight = _by_final_theta(mcmc, kernel, fields)
-    else:
-        log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
-    _warn_of_counters(mcmc)
-    return mcmc.get_samples(group_by_chain=True), _normalised(log_weight)
+def to_inference_data(
+    mcmc: MCMC,
+    theta: str = "online",
+    energy: str | None = None,
+    *,
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, list[str]] | None = None,
+    log_likelihood: bool = False,
+    prior: Mapping[str, Any] | None = None,
+    posterior_predictive: Mapping[str, Any] | None = None,
+    predictions: Mapping[str, Any] | None = None,
+    constant_data: Mapping[str, Any] | None = None,
+    collect_theta: bool | int = True,
+) -> Any:
+    r"""The run as an ArviZ InferenceData (arviz 0.23) or DataTree (arviz 1.x), weights included.
 
+    Groups:
 
-def _kernel(mcmc: MCMC) -> SGMCMCKernel:
-    kernel = getattr(mcmc, "sampler", None)
-    if not isinstance(kernel, SGMCMCKernel):
-        raise ValueError(
-            "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
-            f"{type(kernel or mcmc).__name__}."
-        )
-    if mcmc.last_state is None:
-        raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
-    return kernel
+    - `posterior`: the draws, of the **flattened** density;
+    - `sample_stats`: `log_weight`, each chain's with mean 1; the log density `lp` = -U where the
+      potential energy is exact and `potential_energy_estimate` where it comes from minibatches;
+      `step_size`; of a contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain,
+      draw, bin), as the draw left it;
+    - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
+      the last `theta` and the `visits`, all (chain, bin). The first bin also takes what is below
+      it, the last what is above;
+    - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
+    - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 
+    The kernel's settings, zeta and temperature among them, and versions are attributes of
+    `posterior` and `sample_stats`.
 
-def _normalised(log_weight: np.ndarray) -> np.ndarray:
-    """Log weights whose exponentials have mean 1 in each chain; a chain without any keeps -inf."""
-    highest = log_weight.max(axis=1, keepdims=True)
-    highest = np.where(np.isfinite(highest), highest, 0.0)
-    with np.errstate(divide="ignore"):
-        mean = np.log(np.mean(np.exp(log_weight - highest), axis=1, keepdims=True)) + highest
-    return log_weight - np.where(np.isfinite(mean), mean, 0.0)
-
-
-def _per_chain(mcmc: MCMC, leaf: Any, ndim: int) -> np.ndarray:
-    """A field of the last state with the chain as first axis, which one chain alone lacks."""
-    array = np.asarray(leaf)
-    return array[None] if array.ndim == ndim else array
-
-
-def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarray:
-    """Log weights by the last theta: those of the chosen draws corrected from the online one."""
-    online = np.asarray(fields["log_weight"], dtype=np.float64)
-    if not isinstance(kernel, ContourSGLD):
-        return online
-    state = mcmc.last_state
-    if mcmc.num_chains == 1:
-        state = jax.tree.map(lambda x: jnp.asarray(x)[None], state)
-    final = np.asarray(
-        jax.vmap(kernel.log_flattening)(state, jnp.asarray(fields["potential_energy_estimate"])),
-        dtype=np.float64,
-    )
-    draw = np.asarray(fields["draw_log_weight"], dtype=np.float64)
-    own = final + np.asarray(fields["log_time_weight"], dtype=np.float64)
-    weighed = np.isfinite(draw)
-    return np.where(weighed, online - np.where(weighed, draw, 0.0) + own, -np.inf)
-
-
-def _warn_of_counters(mcmc: MCMC) -> None:
-    sampler = mcmc.last_state.sampler
-    steps = np.maximum(_per_chain(mcmc, sampler.chain.steps, 0), 1)
-    # Refused moves and clipped drifts bias the draws. A bounded multiplier does not, since the
-    # weights follow the same bounded Psi, but a large share means that little is flattened.
-    counters = {
-        "moves were refused because the potential energy or its gradient was not finite": (
-            sampler.chain.guard.refused,
-            0.01,
-            "check the data and the model for NaN, or lower `step_size`",
-        ),
-        "drifts were clipped to three standard deviations of the noise": (
-            sampler.chain.guard.clipped,
-            0.01,
-            "lower `step_size`",
-        ),
-    }
-    if hasattr(sampler, "bounded"):
-        counters["gradient multipliers were decided by `multiplier_bound`"] = (
-            sampler.bounded,
-            0.25,
-            "theta has not settled: run longer, or check `partition`",
-        )
-    for what, (counter, tolerated, advice) in counters.items():
-        share = _per_chain(mcmc, counter, 0) / steps
-        if share.max() > tolerated:
-            warnings.warn(
-                f"{share.max():.1%} of the steps of chain {int(share.argmax())}: {what}; {advice}.",
-                stacklevel=4,  # where the public function was called
-            )
-
-
-def to_inference_data(mcmc: MCMC, theta: str = "online", energy: str | None = None) -> Any:
-    r"""The run as an ArviZ InferenceData (arviz 0.23) or DataTree (arviz 1.x).
-
-    Groups: `posterior`, the draws of the flattened density; `sample_stats` with the normalised
-    `log_weight` of each draw, `theta` (chain, draw, energy_bin_dim), `energy_bin`,
-    `gradient_multiplier`, `potential_energy_estimate` and `step_size`; `observed_data` over all
-    data, not one minibatch.
-
-    ArviZ's functions ignore weights. Resample the draws by `exp(log_weight)` before you plot them.
+    ArviZ's functions ignore weights. Use `summary` and `expectation`, or `resample` the result
+    before you hand it to them.
 
     Args:
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
         theta: as in `weighted_samples`.
         energy: as in `weighted_samples`.
+        coords: coordinate values, `{dimension: values}`.
+        dims: names of dimensions, `{variable: [dimension, ...]}`. None (default) for the names of
+            the plates.
+        log_likelihood: whether to evaluate the log likelihood of every row at every draw, in
+            chunks; it takes draws times rows of memory. Defaults to False.
+        prior: draws from the prior, `{variable: (draws, ...)}`; variables that are not the
+            posterior's make a group `prior_predictive`.
+        posterior_predictive: one predictive draw for each posterior draw, with its weight,
+            `{variable: (chains, draws, ...)}` or (chains * draws, ...), as `predictive` returns.
+        predictions: the same for new data.
+        constant_data: data that is not modelled, `{variable: array}`.
+        collect_theta: whether to export theta at each draw (default), or at every so many draws,
+            with the dimension `theta_draw`; it takes draws times bins of memory.
 
     Returns:
         An `arviz.InferenceData`, or an `xarray.DataTree` with arviz 1.x.
 
     Raises:
-        ValueError: as `weighted_samples`.
+        ValueError: as `weighted_samples`, or `collect_theta` is out of its range, or the log
+            likelihood is asked of a model that sums out discrete variables.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -182,48 +94,154 @@ def to_inference_data(mcmc: MCMC, theta: str = "online", energy: str | None = No
         >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
         >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
         >>> idata = to_inference_data(mcmc)
-        >>> idata["sample_stats"]["theta"].shape
-        (1, 100, 10)
+        >>> idata["sample_stats"]["theta"].dims
+        ('chain', 'draw', 'bin')
+        >>> idata["energy_partition"]["upper_edge"].values[0, :3].tolist()
+        [0.5, 1.0, 1.5]
     """
-    samples, log_weight = _weighted(mcmc, theta, energy)
-    kernel = _kernel(mcmc)
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    stats = {
-        name: np.asarray(fields[name])
-        for name in (
-            "potential_energy_estimate",
-            "energy_bin",
-            "gradient_multiplier",
-            "step_size",
+    checks.boolean("log_likelihood", log_likelihood)
+    if not isinstance(collect_theta, bool):
+        checks.integer("collect_theta", collect_theta, at_least=1)
+    samples, log_weight = weighted_samples(mcmc, theta, energy)
+    kernel = kernel_of(mcmc)
+    groups = to_datasets(
+        az.from_numpyro(
+            RunAdapter(mcmc, named_draws(samples), _sample_stats(mcmc, kernel, log_weight)),
+            coords=coords,
+            dims=dims,
+            log_likelihood=False,
+            posterior_predictive=posterior_predictive,
+            predictions=predictions,
+            constant_data=constant_data,
         )
-        if name in fields
-    }
-    stats["log_weight"] = log_weight
-    if "log_theta" in fields:
-        stats["theta"] = np.exp(np.asarray(fields["log_theta"], dtype=np.float64))
-    groups = {"posterior": _named(samples), "sample_stats": stats}
-    observed = _observed_data(mcmc, kernel)
-    if observed:
+    )
+    _drop_factors(groups)
+    if log_likelihood:
+        groups["log_likelihood"] = _log_likelihood(
+            mcmc, kernel, groups["posterior"], groups.get("observed_data")
+        )
+    if prior is not None:
+        groups |= _prior(prior, groups)
+    if hasattr(mcmc.last_state, "log_theta"):
+        groups["energy_partition"] = _energy_partition(mcmc)
+        _add_theta(groups["sample_stats"], mcmc, collect_theta)
+    for name in ("posterior", "sample_stats"):
+        groups[name].attrs.update(_attributes(kernel))
+    return from_datasets(groups)
+
+
+def _sample_stats(
+    mcmc: MCMC, kernel: SGMCMCKernel, log_weight: np.ndarray
+) -> dict[str, np.ndarray]:
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    energy = np.asarray(fields["potential_energy_estimate"])
+    exact = kernel.has_exact_energy(mcmc._args, mcmc._kwargs)
+    stats = {"log_weight": log_weight}
+    stats |= {"lp": -energy} if exact else {"potential_energy_estimate": energy}
+    per_draw = ("step_size", "energy_bin", "gradient_multiplier")
+    return stats | {name: np.asarray(fields[name]) for name in per_draw if name in fields}
+
+
+def _drop_factors(groups: dict[str, xr.Dataset]) -> None:
+    """`numpyro.factor` is an observation without values."""
+    if "observed_data" in groups:
+        observed = groups["observed_data"]
+        observed = observed.drop_vars([name for name, x in observed.items() if x.size == 0])
         groups["observed_data"] = observed
-    return _from_groups(groups, dims={"theta": ["energy_bin_dim"]})
+        if not observed.data_vars:
+            del groups["observed_data"]
 
 
-def _named(samples: Any) -> dict[str, np.ndarray]:
-    """Draws of a potential function may be any pytree: name its leaves after their places."""
-    paths, _ = jax.tree_util.tree_flatten_with_path(samples)
-    root = "" if isinstance(samples, dict) else "z."
-    names = [root + jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
-    return {name.removesuffix("."): np.asarray(leaf) for name, (_, leaf) in zip(names, paths)}
+def _log_likelihood(
+    mcmc: MCMC, kernel: SGMCMCKernel, draws: xr.Dataset, observed: xr.Dataset | None
+) -> xr.Dataset:
+    if kernel.model is None or observed is None:
+        raise ValueError(
+            "`log_likelihood` takes True only for a model with observations, but this run has "
+            "none: it was given `potential_fn`, or the model observes nothing."
+        )
+    values = log_likelihoods(kernel, mcmc)
+    data = {
+        name: (("chain", "draw", *observed[name].dims[: value.ndim - 2]), value)
+        for name, value in values.items()
+        if name in observed
+    }
+    coords = dict(observed.coords) | {d: draws.coords[d] for d in ("chain", "draw")}
+    used = {dim for dims, _ in data.values() for dim in dims}
+    return xr.Dataset(data, {dim: coord for dim, coord in coords.items() if dim in used})
 
 
-def _observed_data(mcmc: MCMC, kernel: SGMCMCKernel) -> dict[str, np.ndarray]:
-    if kernel.model is None:
-        return {}
-    potential = kernel.model_potential(mcmc._args, mcmc._kwargs)
-    return {name: np.asarray(value) for name, value in potential.observations().items()}
+def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Draws from the prior as one chain: of the posterior's variables, and of all others."""
+    known = {
+        name: x.dims[2:] if group == "posterior" else x.dims
+        for group in ("posterior", "observed_data")
+        for name, x in groups.get(group, xr.Dataset()).items()
+    }
+    coords = {
+        dim: coord
+        for group in ("posterior", "observed_data")
+        for dim, coord in groups.get(group, xr.Dataset()).coords.items()
+        if dim not in ("chain", "draw")
+    }
+    datasets: dict[str, xr.Dataset] = {}
+    for name, values in prior.items():
+        array = np.asarray(values)[None]
+        rest = known.get(name, ())
+        if len(rest) != array.ndim - 2:
+            rest = tuple(f"{name}_dim_{i}" for i in range(array.ndim - 2))
+        group = "prior" if name in groups["posterior"] else "prior_predictive"
+        used = {dim: coords[dim] for dim in rest if dim in coords}
+        numbers = {"chain": [0], "draw": np.arange(array.shape[1])}
+        variable = xr.Dataset({name: (("chain", "draw", *rest), array)}, numbers | used)
+        datasets[group] = variable.merge(datasets.get(group, xr.Dataset()))
+    return datasets
 
 
-def _from_groups(groups: dict[str, dict], dims: dict[str, list[str]]) -> Any:
-    if int(az.__version__.split(".")[0]) < 1:
-        return az.from_dict(**groups, dims=dims)  # type: ignore[arg-type]
-    return az.from_dict(groups, dims=dims)
+def _energy_partition(mcmc: MCMC) -> xr.Dataset:
+    state = mcmc.last_state
+    edges = per_chain(mcmc, state.partition.edges, 1).astype(np.float64)
+    values = {
+        "lower_edge": edges[:, :-1],
+        "upper_edge": edges[:, 1:],
+        "theta": np.exp(per_chain(mcmc, state.log_theta, 1).astype(np.float64)),
+        "visits": per_chain(mcmc, state.sampler.theta.bin_counts, 1),
+    }
+    return xr.Dataset(
+        {name: (("chain", "bin"), value) for name, value in values.items()},
+        {"chain": np.arange(edges.shape[0])},
+    )
+
+
+def _add_theta(stats: xr.Dataset, mcmc: MCMC, collect_theta: bool | int) -> None:
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    if collect_theta is False or "log_theta" not in fields:
+        return
+    theta = np.exp(np.asarray(fields["log_theta"], dtype=np.float64))
+    stride = int(collect_theta)
+    if stride == 1:
+        stats["theta"] = (("chain", "draw", "bin"), theta)
+        return
+    # The last of each stride, so that draws and their theta end together.
+    kept = np.arange(stride - 1, theta.shape[1], stride)
+    stats["theta"] = (("chain", "theta_draw", "bin"), theta[:, kept])
+    stats.coords["theta_draw"] = stats["draw"].values[kept]
+
+
+def _attributes(kernel: SGMCMCKernel) -> dict[str, Any]:
+    """Settings and versions, as netCDF and Zarr can hold them."""
+    settings = {name: _attribute(value) for name, value in kernel.settings.items()}
+    versions = {f"{name}_version": version(name) for name in ("numpyro_contour", "jax")}
+    return {"kernel": type(kernel).__name__} | settings | versions
+
+
+def _attribute(value: Any) -> str | float:
+    if isinstance(value, Constant):
+        return value.value
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    return getattr(value, "__qualname__", None) or str(value)

@@ -89,6 +89,18 @@ class subsample_rows(numpyro.primitives.Messenger):
             msg["args"] = (msg["args"][0], rows.shape[0])
 
 
+class whole_rows(numpyro.primitives.Messenger):
+    """Handler that gives every plate all its rows, against a `subsample_size` of the model."""
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Give a plate its rows."""
+        if msg["type"] == "plate" and msg["value"] is None:
+            size, _ = msg["args"]
+            with jax.ensure_compile_time_eval():  # so that it indexes NumPy's arrays too
+                msg["value"] = jnp.arange(size)
+            msg["args"] = (size, size)
+
+
 class _record_plates(numpyro.primitives.Messenger):
     """Handler that notes the plates of a model and keeps their rows cheap."""
 

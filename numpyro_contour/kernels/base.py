@@ -23,7 +23,7 @@ from numpyro_contour.diffusions import NOISES
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.start import JittedStart, find_position, raise_if_unusable
 from numpyro_contour.minibatch import ModelPotential, constrained
-from numpyro_contour.plates import MinibatchSize, check_minibatch_size
+from numpyro_contour.plates import MinibatchSize, check_minibatch_size, whole_rows
 from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
 from numpyro_contour.window import DRAWS, Window, run_window
@@ -92,8 +92,25 @@ class SGMCMCKernel(MCMCKernel):
 
     @property
     def model(self) -> Callable | None:
-        """The model, None for a kernel of a potential function."""
-        return self._model
+        """The model over all its rows, None for a kernel of a potential function.
+
+        Its subsample plates take every row, so that what NumPyro and ArviZ compute from it,
+        observed data and log likelihoods, is not that of one minibatch.
+        """
+        return None if self._model is None else whole_rows(self._model)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments, without its model."""
+        return {
+            "step_size": self._step_size,
+            "temperature": self._temperature,
+            "num_steps": self._num_steps,
+            "draw": self._draw,
+            "minibatch_size": self._minibatch_size,
+            "energy": self._energy,
+            "noise": self._noise,
+        }
 
     # ------------------------------------------------------------------ the potential energy
 
@@ -112,6 +129,12 @@ class SGMCMCKernel(MCMCKernel):
         if self._potential_fn is not None:
             return estimators.of_function(self._potential_fn, self._energy)
         return estimators.of_model(self.model_potential(model_args, model_kwargs), self._energy)
+
+    def has_exact_energy(self, model_args: tuple = (), model_kwargs: dict | None = None) -> bool:
+        """Whether the potential energies of a run are exact, not estimates from minibatches."""
+        if self._model is None:
+            return estimators.is_exact(self._energy)
+        return estimators.is_exact(self._energy, self.model_potential(model_args, model_kwargs))
 
     def _flat_estimator(self, z: Any, model_args: tuple, model_kwargs: dict) -> PotentialAndGrad:
         estimator = self._estimator(model_args, model_kwargs)

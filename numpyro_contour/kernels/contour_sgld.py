@@ -182,6 +182,21 @@ class ContourSGLD(SGMCMCKernel):
         )
         return (*fields, "log_theta") if self._collect_theta else fields
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments, without its model."""
+        shape = self._flattening
+        return super().settings | {
+            "zeta": shape.zeta,
+            "num_bins": self._partition.num_bins,
+            "gain": self._gain,
+            "interpolation": shape.interpolation,
+            "one_sided": shape.one_sided,
+            "multiplier_bound": shape.multiplier_bound,
+            "random_field": self._random_field,
+            "weight": self._weight,
+        }
+
     def _sampler(self) -> Sampler:
         return contour(
             langevin(self._noise),

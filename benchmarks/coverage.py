@@ -1,0 +1,121 @@
+"""Whether the reported Monte Carlo errors are those that replicate runs show."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from numpyro.infer import MCMC
+
+from benchmarks.tables import markdown_table
+from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
+from numpyro_contour.diagnostics import weighted_ess, weighted_mcse, weighted_mean
+from numpyro_contour.examples import mixture
+
+REPLICATES = 200
+CHAINS = 4
+DRAWS = 1000
+CORRELATION = 0.9
+
+
+def gaussian(x: jax.Array) -> jax.Array:
+    """The potential energy of two standard normals with a correlation of 0.9."""
+    square = x[0] ** 2 - 2 * CORRELATION * x[0] * x[1] + x[1] ** 2
+    return square / (2 * (1 - CORRELATION**2))
+
+
+def runs(kernel: Any, start: jax.Array, key: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Draws and log weights of all replicates, (replicates, chains, draws, ...)."""
+    mcmc = MCMC(
+        kernel,
+        num_warmup=DRAWS // 4,
+        num_samples=DRAWS,
+        num_chains=REPLICATES * CHAINS,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(key, init_params=start)
+    x, log_weights = weighted_samples(mcmc)
+    x = np.asarray(x)
+    shape = (REPLICATES, CHAINS)
+    return x.reshape(*shape, *x.shape[1:]), log_weights.reshape(*shape, DRAWS)
+
+
+def scores(x: np.ndarray, log_weights: np.ndarray, exact: float) -> dict[str, Any]:
+    """The deviations of the replicates' means in units of the errors that each reports."""
+    means = np.array([weighted_mean(*one) for one in zip(x, log_weights)])
+    errors = np.array([weighted_mcse(*one) for one in zip(x, log_weights)])
+    z = (means - exact) / errors
+    return {
+        "ess": np.median([weighted_ess(*one, method="mean") for one in zip(x, log_weights)]),
+        "bias": means.mean() - exact,
+        "bias_error": means.std(ddof=1) / len(means) ** 0.5,
+        "sd": means.std(ddof=1),
+        "mcse": np.sqrt(np.mean(errors**2)),
+        "cover": np.mean(np.abs(z) < 1.96),
+        "rms": np.sqrt(np.mean(z**2)),
+    }
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """The table's rows."""
+    chains = REPLICATES * CHAINS
+    key_mixture, key_gaussian, key_start = random.split(random.key(0), 3)
+    contour = ContourSGLD(
+        potential_fn=mixture.potential,
+        step_size=0.1,
+        num_steps=50,
+        partition=EnergyPartition(0.0, 20.0, 40),
+    )
+    # Every other chain starts in the other mode, as two searches for a mode would.
+    start = jnp.where(jnp.arange(chains) % 2 == 0, -6.0, 4.0)
+    x, log_weights = runs(contour, start, key_mixture)
+    rows = {
+        "mixture, ContourSGLD: x": scores(x, log_weights, 0.0),
+        "mixture, ContourSGLD: x > -1": scores(x > mixture.DIVIDE, log_weights, mixture.MASS),
+    }
+    sgld = SGLD(potential_fn=gaussian, step_size=0.05, num_steps=5)
+    start = random.normal(key_start, (chains, 2))
+    x, log_weights = runs(sgld, start, key_gaussian)
+    rows["correlated Gaussian, SGLD: x(1)"] = scores(x[..., 0], log_weights, 0.0)
+    rows["correlated Gaussian, SGLD: x(1) > 1"] = scores(
+        x[..., 0] > 1, log_weights, 0.15865525393145707
+    )
+    return rows
+
+
+def main() -> str:
+    """The table, as text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = results()
+    return (
+        "## Coverage of the reported errors\n\n"
+        f"{REPLICATES} runs of {CHAINS} chains of {DRAWS:,} draws, after {DRAWS // 4} draws of "
+        "warm-up; a draw of ContourSGLD stands for 50 steps, one of SGLD for 5. How often the "
+        "interval mean +- 1.96 MCSE holds the exact value, and the root-mean-square of the "
+        "deviations in units of the MCSE.\n\n"
+        + markdown_table(
+            ["estimate", "ESS", "bias", "sd of the means", "rms MCSE", "cover", "rms z"],
+            [
+                [
+                    name,
+                    f"{row['ess']:.0f}",
+                    f"{row['bias']:.4f} +- {row['bias_error']:.4f}",
+                    f"{row['sd']:.4f}",
+                    f"{row['mcse']:.4f}",
+                    f"{row['cover']:.1%}",
+                    f"{row['rms']:.2f}",
+                ]
+                for name, row in rows.items()
+            ],
+        )
+    )
+
+
+if __name__ == "__main__":
+    print(main())

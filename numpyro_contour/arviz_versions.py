@@ -1,0 +1,140 @@
+"""What differs between arviz 0.23 (Python 3.11) and arviz 1.x (Python 3.12 and newer)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+#: whether this is arviz 1.x, whose groups live in an `xarray.DataTree`
+IS_DATATREE = int(az.__version__.split(".")[0]) >= 1
+
+
+def effective_sample_size(x: np.ndarray, method: str) -> float:
+    """ArviZ's effective sample size of plain draws, (chains, draws)."""
+    return float(az.ess(x, method=method))
+
+
+def pareto_shape(log_weights: np.ndarray, relative_efficiency: float) -> float:
+    """The shape of the tail of importance weights, (draws,), by ArviZ's PSIS."""
+    if IS_DATATREE:
+        from arviz_stats.base import array_stats
+
+        # It takes log likelihoods, whose negatives are the log weights of leaving one out.
+        return float(array_stats.psislw(-log_weights, r_eff=relative_efficiency)[1])
+    return float(az.psislw(log_weights, reff=relative_efficiency)[1])
+
+
+def tail_levels() -> tuple[float, float]:
+    """The quantiles between which ArviZ sees the bulk, for its effective sample size of tails."""
+    if IS_DATATREE:
+        prob = az.rcParams["stats.ci_prob"]
+        return min(prob, 1 - prob), max(prob, 1 - prob)
+    return 0.05, 0.95
+
+
+def summary_table(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
+    """ArviZ's form of a table of statistics, from `az.summary(..., fmt="xarray")`.
+
+    Args:
+        table: one array for each variable, with the statistic as first dimension.
+        arguments: those of `az.summary`, of which `fmt`, `round_to` and `labeller` matter here.
+    """
+    return (_table_1 if IS_DATATREE else _table_0)(table, arguments)
+
+
+def _table_0(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
+    """As `az.summary` of arviz 0.23 does it."""
+    from arviz.sel_utils import xarray_var_iter
+
+    fmt, round_to = arguments.get("fmt", "wide"), arguments.get("round_to")
+    metrics = list(table.coords["metric"].values)
+    if fmt == "wide":
+        labeller = arguments.get("labeller") or az.labels.BaseLabeller()
+        rows = list(xarray_var_iter(table, skip_dims={"metric"}))
+        labels = [labeller.make_label_flat(name, sel, isel) for name, sel, isel, _ in rows]
+        result = pd.DataFrame([values for *_, values in rows], index=labels, columns=metrics)
+    elif fmt == "long":
+        result = table.to_dataframe().reset_index().set_index("metric")
+        result.index = list(result.index)
+    else:
+        result = table
+    if round_to in ("None", "none") or (round_to is None and fmt == "xarray"):
+        return result
+    if round_to is not None:
+        return result.round(round_to)
+    digits = {"ess_bulk": 0, "ess_tail": 0, "r_hat": 2}
+    return result.round({column: digits.get(column, 3) for column in result.columns})
+
+
+def _table_1(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
+    """As `az.summary` of arviz 1.x does it."""
+    from arviz_stats.base.stats_utils import round_num
+    from arviz_stats.summary import SummaryDataFrame, _build_fmt_map
+
+    fmt, round_to = arguments.get("fmt", "wide"), arguments.get("round_to", "auto")
+    digits = az.rcParams["stats.round_to"] if round_to in ("auto", None) else round_to
+    raw = round_to in ("None", "none")
+    if fmt == "xarray":
+        if raw:
+            return table
+        return xr.apply_ufunc(round_num, table, digits, vectorize=True)
+    if fmt == "wide":
+        result = az.dataset_to_dataframe(table, sample_dims=["summary"]).T  # type: ignore[attr-defined]
+    else:
+        result = table.to_dataframe().reset_index().set_index("summary")
+        result.index = list(result.index)
+    if round_to == "auto":
+        return SummaryDataFrame(result, fmt_map=_build_fmt_map(result, digits))
+    return result if raw else result.map(lambda x: round_num(x, digits))
+
+
+def to_datasets(idata: Any) -> dict[str, xr.Dataset]:
+    """Copies of the groups of an InferenceData or DataTree."""
+    if IS_DATATREE:
+        return {name: node.to_dataset() for name, node in idata.children.items()}
+    return {name: idata[name].copy() for name in idata.groups()}
+
+
+def from_datasets(groups: dict[str, xr.Dataset]) -> Any:
+    """An InferenceData or DataTree of these groups."""
+    if IS_DATATREE:
+        return xr.DataTree.from_dict(groups)
+    return az.InferenceData(**groups)  # type: ignore[arg-type]
+
+
+class RunAdapter(az.NumPyroInferenceAdapter if IS_DATATREE else object):  # type: ignore[misc]
+    """A finished run as `az.from_numpyro` of either generation takes it, with its own statistics.
+
+    arviz 1.x asks an adapter; arviz 0.23 asks what it would ask a `numpyro.infer.MCMC`.
+    """
+
+    def __init__(self, mcmc: Any, samples: dict[str, Any], sample_stats: dict[str, Any]):
+        self.num_chains = mcmc.num_chains
+        self.num_samples, self.thinning = mcmc.num_samples, mcmc.thinning
+        self.sampler = mcmc.sampler
+        self._draws, self._sample_stats = samples, sample_stats
+        arguments = (mcmc.sampler.model, mcmc._args, mcmc._kwargs)
+        if IS_DATATREE:
+            draws = (mcmc.num_chains, mcmc.num_samples // mcmc.thinning)
+            super().__init__(mcmc, *arguments, draws)
+        else:
+            self.model, self._args, self._kwargs = arguments
+
+    @property
+    def sample_dims(self) -> list[str]:
+        """The dimensions of a draw's number."""
+        return ["chain", "draw"]
+
+    def get_samples(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The draws, by chain."""
+        return self._draws
+
+    def get_sample_stats(self, **kwargs: Any) -> dict[str, Any]:
+        """What is known of each draw, by chain."""
+        return self._sample_stats
+
+    get_extra_fields = get_sample_stats

@@ -1,0 +1,165 @@
+"""The draws of a finished run and their importance weights."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer import MCMC
+
+from numpyro_contour import checks
+from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.contour_sgld import ContourSGLD
+from numpyro_contour.weights import log_normalisers
+
+_THETAS = ("online", "final")
+
+
+def weighted_samples(
+    mcmc: MCMC, theta: str = "online", energy: str | None = None
+) -> tuple[Any, np.ndarray]:
+    r"""The draws of a run, grouped by chain, with their log importance weights.
+
+    .. math:: E_\pi[f] \approx \frac{1}{C D} \sum_{c, d} w_{cd} f(x_{cd}),
+              \qquad \frac1D \sum_d w_{cd} = 1
+
+    Each chain's weights are normalised to mean 1 on their own: the constants of two chains with
+    their own theta say nothing about each other.
+
+    Args:
+        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
+        theta: "online" (default) weighs a draw by the theta of its own time, which is always valid;
+            "final" by the last theta, which is only fit once theta has settled.
+        energy: None (default) or "estimate": weights at the potential energy that the run saw.
+
+    Returns:
+        `(samples, log_weights)`: the samples as `mcmc.get_samples(group_by_chain=True)` gives
+        them, and an array (chains, draws). A weight is -inf where a move was refused.
+
+    Raises:
+        ValueError: the run has no weights, or an argument is unknown.
+
+    Warns:
+        UserWarning: moves were refused or drifts clipped in more than 1 % of the steps of a chain,
+            or its multiplier was decided by `multiplier_bound` in more than 25 %.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
+        >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
+        ...                      partition=EnergyPartition(0.0, 5.0, 10))
+        >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
+        >>> samples, log_weights = weighted_samples(mcmc)
+        >>> samples.shape, log_weights.shape
+        ((1, 100), (1, 100))
+    """
+    checks.one_of("theta", theta, _THETAS)
+    if energy is not None:
+        checks.one_of("energy", energy, ("estimate",))
+    kernel = kernel_of(mcmc)
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    if theta == "final":
+        log_weight = _by_final_theta(mcmc, kernel, fields)
+    else:
+        log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
+    _warn_of_counters(mcmc)
+    normalisers = log_normalisers(log_weight)
+    # A chain whose moves were all refused has no weight, and is reported above.
+    shift = np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
+    return mcmc.get_samples(group_by_chain=True), log_weight - shift
+
+
+def kernel_of(mcmc: Any) -> SGMCMCKernel:
+    """The kernel of a finished run.
+
+    Raises:
+        ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run.
+    """
+    kernel = getattr(mcmc, "sampler", None)
+    if not isinstance(kernel, SGMCMCKernel):
+        raise ValueError(
+            "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
+            f"{type(kernel or mcmc).__name__}."
+        )
+    if mcmc.last_state is None:
+        raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
+    return kernel
+
+
+def named_draws(samples: Any) -> dict[str, np.ndarray]:
+    """Draws of a potential function may be any pytree: name its leaves after their places."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(samples)
+    root = "" if isinstance(samples, dict) else "z."
+    names = [root + jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+    return {name.removesuffix("."): np.asarray(leaf) for name, (_, leaf) in zip(names, paths)}
+
+
+def per_chain(mcmc: MCMC, leaf: Any, ndim: int) -> np.ndarray:
+    """A field of the last state with the chain as first axis, which one chain alone lacks."""
+    array = np.asarray(leaf)
+    return array[None] if array.ndim == ndim else array
+
+
+def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarray:
+    """Log weights by the last theta: those of the chosen draws corrected from the online one."""
+    online = np.asarray(fields["log_weight"], dtype=np.float64)
+    if not isinstance(kernel, ContourSGLD):
+        return online
+    state = mcmc.last_state
+    if mcmc.num_chains == 1:
+        state = jax.tree.map(lambda x: jnp.asarray(x)[None], state)
+    final = np.asarray(
+        jax.vmap(kernel.log_flattening)(state, jnp.asarray(fields["potential_energy_estimate"])),
+        dtype=np.float64,
+    )
+    draw = np.asarray(fields["draw_log_weight"], dtype=np.float64)
+    own = final + np.asarray(fields["log_time_weight"], dtype=np.float64)
+    weighed = np.isfinite(draw)
+    return np.where(weighed, online - np.where(weighed, draw, 0.0) + own, -np.inf)
+
+
+def _warn_of_counters(mcmc: MCMC) -> None:
+    sampler = mcmc.last_state.sampler
+    steps = np.maximum(per_chain(mcmc, sampler.chain.steps, 0), 1)
+    # Refused moves and clipped drifts bias the draws. A bounded multiplier does not, since the
+    # weights follow the same bounded Psi, but a large share means that little is flattened.
+    counters = {
+        "moves were refused because the potential energy or its gradient was not finite": (
+            sampler.chain.guard.refused,
+            0.01,
+            "check the data and the model for NaN, or lower `step_size`",
+        ),
+        "drifts were clipped to three standard deviations of the noise": (
+            sampler.chain.guard.clipped,
+            0.01,
+            "lower `step_size`",
+        ),
+    }
+    if hasattr(sampler, "bounded"):
+        counters["gradient multipliers were decided by `multiplier_bound`"] = (
+            sampler.bounded,
+            0.25,
+            "theta has not settled: run longer, or check `partition`",
+        )
+    for what, (counter, tolerated, advice) in counters.items():
+        share = per_chain(mcmc, counter, 0) / steps
+        if share.max() > tolerated:
+            warn_user(
+                f"{share.max():.1%} of the steps of chain {int(share.argmax())}: {what}; {advice}."
+            )
+
+
+def warn_user(message: str) -> None:
+    """A warning that points to the line outside this package that called it."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals["__name__"].startswith("numpyro_contour."):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, stacklevel=level)
