@@ -94,8 +94,10 @@ class whole_rows(numpyro.primitives.Messenger):
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Give a plate its rows."""
-        if msg["type"] == "plate" and msg["value"] is None:
-            size, _ = msg["args"]
+        if msg["type"] != "plate":
+            return
+        size, minibatch = msg["args"]
+        if msg["value"] is None or minibatch in (None, size):
             with jax.ensure_compile_time_eval():  # so that it indexes NumPy's arrays too
                 msg["value"] = jnp.arange(size)
             msg["args"] = (size, size)

@@ -17,6 +17,7 @@ from numpyro_contour.arviz_versions import from_datasets, summary_table, tail_le
 from numpyro_contour.estimates import checked_prob
 from numpyro_contour.resampling import resample, weighted_groups
 from numpyro_contour.weighted_draws import kernel_of, named_draws, weighted_samples
+from numpyro_contour.weights import normalise
 
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -137,12 +138,15 @@ def _without_nan(statistic: Statistic) -> Statistic:
     """The statistic of the draws that are not NaN, each scalar variable with its own."""
 
     def skipping(x: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
-        columns = x.reshape(*x.shape[:2], -1)
-        results = []
-        for i in range(columns.shape[2]):
-            missing = np.isnan(columns[..., i])
-            kept = np.where(missing, 0.0, columns[..., i])
-            results.append(statistic(kept, np.where(missing, -np.inf, log_weights)))
+        # All as one chain: a chain counts by the weight of the draws that it has left.
+        pooled = normalise(log_weights).log_weights.reshape(1, -1)
+        columns = x.reshape(1, pooled.size, -1)
+        missing = np.isnan(columns)
+        kept = np.where(missing, 0.0, columns)
+        results = [
+            statistic(kept[..., i], np.where(missing[..., i], -np.inf, pooled))
+            for i in range(columns.shape[2])
+        ]
         return np.reshape(results, x.shape[2:])
 
     return skipping

@@ -248,6 +248,7 @@ def grouped(x, group, y):
 
 
 @every_kernel
+@pytest.mark.usefixtures("quick_compilation")
 def test_data_may_be_numpy_arrays(name):
     rng = np.random.default_rng(0)
     data = (rng.normal(size=(60, 2)), np.arange(60) % 3, rng.normal(size=60))
