@@ -157,7 +157,7 @@ def _warn_of_counters(mcmc: MCMC) -> None:
 
 def warn_user(message: str) -> None:
     """A warning that points to the line outside this package that called it."""
-    level = 1
+    level = 2  # the line that calls this function
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals["__name__"].startswith("numpyro_contour."):
         frame = frame.f_back

@@ -234,8 +234,11 @@ def test_effective_size_of_independent_draws():
 # --------------------------------------------------------------------------- runs on the mixture
 
 
+PARTITION = EnergyPartition(0.0, 20.0, 40)
+
+
 @functools.cache
-def mixture_run(partition=EnergyPartition(0.0, 20.0, 40), chains=8, draws=1000, seed=0):
+def mixture_run(partition=PARTITION, chains=8, draws=1000, seed=0):
     """Draws and raw log weights; half of the chains start in each mode."""
     kernel = ContourSGLD(
         potential_fn=mixture.potential,

@@ -8,14 +8,25 @@ import jax
 import jax.numpy as jnp
 import models
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from scipy import stats
 
-from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
+from numpyro_contour import (
+    SGLD,
+    ContourSGLD,
+    EnergyPartition,
+    resample,
+    summary,
+    to_inference_data,
+    weighted_samples,
+)
 from numpyro_contour.examples import mixture
 
 PARTITION = EnergyPartition(0.0, 20.0, 20)  # that of `models.nested_kernel`
 STATS = {"potential_energy_estimate", "step_size", "log_weight"}
+EXACT_STATS = {"lp", "step_size", "log_weight"}
 CONTOUR_STATS = STATS | {"energy_bin", "gradient_multiplier", "theta"}
 
 
@@ -239,7 +250,8 @@ def groups_of(idata):
 def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     mcmc = constrained_runs(name)
     idata = to_inference_data(mcmc)
-    assert groups_of(idata) == {"posterior", "sample_stats", "observed_data"}
+    partition = {"energy_partition"} if name == "ContourSGLD" else set()
+    assert groups_of(idata) == {"posterior", "sample_stats", "observed_data"} | partition
     draws = {"scale": (), "upper": (), "inside": (), "twice": (), "shares": ("shares_dim_0",)}
     assert {k: v.dims for k, v in idata["posterior"].data_vars.items()} == {
         site: ("chain", "draw", *dims) for site, dims in draws.items()
@@ -249,7 +261,7 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
 
     sample_stats = idata["sample_stats"]
     dims = {k: v.dims for k, v in sample_stats.data_vars.items()}
-    assert dims.pop("theta", None) in (None, ("chain", "draw", "energy_bin_dim"))
+    assert dims.pop("theta", None) in (None, ("chain", "draw", "bin"))
     assert dims == dict.fromkeys(variables - {"theta"}, ("chain", "draw"))
     np.testing.assert_array_equal(sample_stats["log_weight"], weighted_samples(mcmc)[1])
     fields = fields_of(mcmc)
@@ -258,7 +270,7 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     if "theta" in variables:
         assert sample_stats["theta"].shape == (2, 60, 20)
         np.testing.assert_allclose(np.log(sample_stats["theta"]), fields["log_theta"], rtol=1e-6)
-        np.testing.assert_allclose(sample_stats["theta"].sum("energy_bin_dim"), 1.0, atol=1e-4)
+        np.testing.assert_allclose(sample_stats["theta"].sum("bin"), 1.0, atol=1e-4)
     else:
         # Plain Langevin: every draw weighs the same, by either theta.
         np.testing.assert_array_equal(sample_stats["log_weight"], 0.0)
@@ -272,14 +284,14 @@ def test_observed_data_are_all_rows(name, constrained_runs):
     _, y = models.constrained_data()
     observed = to_inference_data(constrained_runs(name))["observed_data"]
     assert set(observed.data_vars) == {"y"}
-    assert observed["y"].dims == ("y_dim_0",)
+    assert observed["y"].dims == ("rows",)
     np.testing.assert_array_equal(observed["y"], y)
 
 
 def test_draws_of_a_pytree_are_named_after_their_places():
     mcmc = nested_run()
     idata = to_inference_data(mcmc)
-    assert groups_of(idata) == {"posterior", "sample_stats"}
+    assert groups_of(idata) == {"posterior", "sample_stats", "energy_partition"}
     samples = mcmc.get_samples(group_by_chain=True)
     leaves = {"a.b": samples["a"]["b"], "c.0": samples["c"][0], "c.1": samples["c"][1]}
     assert set(idata["posterior"].data_vars) == set(leaves)
@@ -290,10 +302,195 @@ def test_draws_of_a_pytree_are_named_after_their_places():
 
 def test_theta_need_not_be_collected():
     with_theta, without = nested_run(), nested_run(collect_theta=False)
-    assert set(to_inference_data(without)["sample_stats"].data_vars) == CONTOUR_STATS - {"theta"}
+    without_trace = to_inference_data(with_theta, collect_theta=False)
+    for idata in (to_inference_data(without), without_trace):
+        names = EXACT_STATS | {"energy_bin", "gradient_multiplier"}
+        assert set(idata["sample_stats"].data_vars) == names
     for theta in ("online", "final"):
         one, other = (weighted_samples(m, theta=theta)[1] for m in (with_theta, without))
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_theta_of_every_so_many_draws():
+    mcmc = nested_run()
+    whole = to_inference_data(mcmc)["sample_stats"]["theta"]
+    strided = to_inference_data(mcmc, collect_theta=7)["sample_stats"]["theta"]
+    assert strided.dims == ("chain", "theta_draw", "bin")
+    np.testing.assert_array_equal(strided["theta_draw"], np.arange(6, 60, 7))
+    np.testing.assert_array_equal(strided, whole.values[:, 6::7])
+
+
+# --------------------------------------------------------------------------- values
+
+
+def test_weights_follow_from_theta_edges_and_energies():
+    """All that is needed to weigh the draws is in the file."""
+    idata = to_inference_data(nested_run())
+    stats, partition = idata["sample_stats"], idata["energy_partition"]
+    edges = partition["lower_edge"].values, partition["upper_edge"].values
+    for lower, upper in zip(*edges):
+        np.testing.assert_allclose(lower, np.arange(20.0))
+        np.testing.assert_allclose(upper, np.arange(1.0, 21.0))
+    energy = -stats["lp"].values
+    log_theta = np.log(stats["theta"].values)
+    zeta = stats.attrs["zeta"]
+    expected = np.full(energy.shape, np.nan)
+    for chain, draw in np.ndindex(60 - 1, 2):
+        chain, draw = draw, chain + 1
+        # A draw is weighed by theta as the draw before it left it.
+        expected[chain, draw] = zeta * log_psi(log_theta[chain, draw - 1], energy[chain, draw])
+    found = stats["log_weight"].values[:, 1:]
+    shift = (found - expected[:, 1:]).mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected[:, 1:] + shift, atol=2e-3)
+    bins = np.clip(np.floor(energy), 0, 19)
+    np.testing.assert_array_equal(stats["energy_bin"], bins)
+
+
+@clipped_at_first
+def test_the_partition_is_that_of_the_state(constrained_runs):
+    mcmc = constrained_runs("ContourSGLD")
+    partition = to_inference_data(mcmc)["energy_partition"]
+    state = mcmc.last_state
+    np.testing.assert_allclose(partition["theta"], np.exp(state.log_theta), rtol=1e-6)
+    np.testing.assert_array_equal(partition["visits"], state.sampler.theta.bin_counts)
+    np.testing.assert_allclose(partition["lower_edge"], np.tile(130 + 3.5 * np.arange(20), (2, 1)))
+    np.testing.assert_allclose(partition["upper_edge"][:, -1], 200.0)
+    assert partition["theta"].dims == ("chain", "bin")
+    # The trace ends where the state is.
+    trace = to_inference_data(mcmc)["sample_stats"]["theta"]
+    np.testing.assert_allclose(trace[:, -1], partition["theta"], rtol=1e-6)
+
+
+@clipped_at_first
+@pytest.mark.parametrize("values", [2**23, 1000])
+def test_log_likelihood_of_all_rows(constrained_runs, values, monkeypatch):
+    """Also in chunks of 5 draws, which do not divide 120."""
+    monkeypatch.setattr("numpyro_contour.log_likelihood._VALUES_A_CHUNK", values)
+    mcmc = constrained_runs("ContourSGLD")
+    X, y = (np.asarray(data, np.float64) for data in models.constrained_data())
+    idata = to_inference_data(mcmc, log_likelihood=True, coords={"rows": np.arange(200) + 1000})
+    draws = {name: x.values.astype(np.float64) for name, x in idata["posterior"].items()}
+    mean = draws["shares"] @ X.T + draws["inside"][..., None]
+    expected = stats.norm.logpdf(y, mean, draws["scale"][..., None])
+    found = idata["log_likelihood"]["y"]
+    assert found.dims == ("chain", "draw", "rows")
+    np.testing.assert_array_equal(found["rows"], np.arange(200) + 1000)
+    np.testing.assert_array_equal(idata["observed_data"]["y"]["rows"], np.arange(200) + 1000)
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+
+
+@clipped_at_first
+def test_lp_is_the_exact_log_density_and_no_estimate(constrained_runs):
+    exact = to_inference_data(nested_run())["sample_stats"]
+    assert "potential_energy_estimate" not in exact
+    fields = fields_of(nested_run())
+    np.testing.assert_allclose(exact["lp"], -fields["potential_energy_estimate"])
+    estimated = to_inference_data(constrained_runs("ContourSGLD"))["sample_stats"]
+    assert "lp" not in estimated
+    noisy = models.nested_kernel("SGLD", energy=lambda key, z: jax.value_and_grad(noisy_u)(z))
+    mcmc = models.run(noisy, 0, samples=5, init_params=models.NESTED_START)
+    assert "lp" not in to_inference_data(mcmc)["sample_stats"]
+    full = models.constrained_kernel("SGLD", energy="full")
+    mcmc = models.run(full, 0, *models.constrained_data(), samples=5)
+    lp = to_inference_data(mcmc)["sample_stats"]["lp"]
+    z = full.init(jax.random.key(0), 0, None, models.constrained_data(), {}).z
+    assert lp.shape == (1, 5)
+    assert full.has_exact_energy(models.constrained_data())
+    assert np.isfinite(full.model_potential(models.constrained_data()).full(z))
+
+
+def noisy_u(z):
+    return models.nested_potential(z) + 0.0
+
+
+@clipped_at_first
+def test_settings_and_versions_are_attributes(constrained_runs):
+    kernel = models.normal_kernel(
+        "ContourSGLD", zeta=0.6, temperature=2.0, minibatch_size={"rows": 7}, step_size=decaying
+    )
+    mcmc = models.run(kernel, 0, models.normal_data(), samples=5)
+    for group in ("posterior", "sample_stats"):
+        attrs = to_inference_data(mcmc)[group].attrs
+        expected = {
+            "kernel": "ContourSGLD",
+            "zeta": 0.6,
+            "temperature": 2.0,
+            "num_steps": 1,
+            "draw": "reservoir",
+            "minibatch_size": '{"rows": 7}',
+            "step_size": "decaying",
+            "random_field": "consistent",
+            "one_sided": 1,
+            "multiplier_bound": -1.0,
+            "inference_library": "numpyro",
+        }
+        assert {name: attrs[name] for name in expected} == expected
+        assert {"numpyro_contour_version", "jax_version", "inference_library_version"} <= set(attrs)
+    plain = to_inference_data(constrained_runs("SGLD"))["posterior"].attrs
+    assert plain["kernel"] == "SGLD"
+    assert "zeta" not in plain
+
+
+def decaying(count):
+    return 1e-3 / (1 + count)
+
+
+@clipped_at_first
+def test_groups_that_are_given(constrained_runs):
+    mcmc = constrained_runs("ContourSGLD")
+    X, y = models.constrained_data()
+    rng = np.random.default_rng(0)
+    drawn, new = rng.normal(size=(2, 60, 200)), rng.normal(size=(120, 9))
+    prior = {"shares": rng.normal(size=(7, 3)), "y": rng.normal(size=(7, 200))}
+    idata = to_inference_data(
+        mcmc,
+        coords={"share": ["a", "b", "c"]},
+        dims={"shares": ["share"], "y": ["rows"], "new": ["place"], "X": ["rows", "column"]},
+        prior=prior,
+        posterior_predictive={"y": drawn},
+        predictions={"new": new},
+        constant_data={"X": X},
+    )
+    assert idata["posterior"]["shares"].dims == ("chain", "draw", "share")
+    assert idata["posterior"]["share"].values.tolist() == ["a", "b", "c"]
+    assert idata["prior"]["shares"].dims == ("chain", "draw", "share")
+    assert idata["prior_predictive"]["y"].dims == ("chain", "draw", "rows")
+    assert idata["constant_data"]["X"].dims == ("rows", "column")
+    for group, name, values in (
+        ("prior", "shares", prior["shares"][None]),
+        ("prior_predictive", "y", prior["y"][None]),
+        ("posterior_predictive", "y", drawn),
+        ("constant_data", "X", X),
+        ("observed_data", "y", y),
+    ):
+        np.testing.assert_array_equal(idata[group][name], values)
+    assert idata["predictions"]["new"].shape == (2, 60, 9)
+    np.testing.assert_array_equal(idata["predictions"]["new"][1, 0], new[60])
+
+
+def test_a_factor_is_no_observation():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        numpyro.factor("soft", -jnp.abs(mu))
+        numpyro.sample("y", dist.Normal(mu, 1), obs=y)
+
+    run = lambda y: models.run(models.KERNELS["SGLD"](model, step_size=0.1), 0, y, samples=5)
+    assert set(to_inference_data(run(1.5))["observed_data"].data_vars) == {"y"}
+
+
+@clipped_at_first
+@pytest.mark.parametrize("name", models.KERNELS)
+def test_from_numpyro_keeps_working(name, constrained_runs):
+    """Without weights: observed data and log likelihood are those of all rows."""
+    mcmc = constrained_runs(name)
+    idata = az.from_numpyro(mcmc, log_likelihood=True)
+    assert "lp" not in idata["sample_stats"]
+    assert idata["observed_data"]["y"].shape == (200,)
+    ours = to_inference_data(mcmc, log_likelihood=True)["log_likelihood"]["y"]
+    np.testing.assert_allclose(idata["log_likelihood"]["y"], ours, rtol=1e-5)
+
+
+# --------------------------------------------------------------------------- files
 
 
 def written(kind, constrained_runs):
@@ -305,13 +502,15 @@ def written(kind, constrained_runs):
 
 
 @clipped_at_first
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+@pytest.mark.parametrize("form", ["netcdf", "zarr"])
 @pytest.mark.parametrize("kind", ["SGLD", "ContourSGLD", "nested", "refusing"])
-def test_netcdf_gives_back_what_was_written(kind, constrained_runs, tmp_path):
+def test_files_give_back_what_was_written(kind, form, constrained_runs, tmp_path):
     idata = written(kind, constrained_runs)
     if kind == "refusing":
         assert np.isneginf(idata["sample_stats"]["log_weight"]).any()
-    idata.to_netcdf(tmp_path / "run.nc")
-    again = az.from_netcdf(tmp_path / "run.nc")
+    getattr(idata, f"to_{form}")(tmp_path / f"run.{form}")
+    again = getattr(az, f"from_{form}")(tmp_path / f"run.{form}")
     assert groups_of(again) == groups_of(idata)
     for group in groups_of(idata):
         before, after = idata[group], again[group]
@@ -324,4 +523,7 @@ def test_netcdf_gives_back_what_was_written(kind, constrained_runs, tmp_path):
             assert after[name].dtype == variable.dtype
             assert after[name].attrs == variable.attrs
             np.testing.assert_array_equal(after[name].values, variable.values)
+    if kind == "ContourSGLD":
+        assert str(summary(again)) == str(summary(idata))
+        assert resample(again)["posterior"].sizes == resample(idata)["posterior"].sizes
     again.close()
