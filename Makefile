@@ -9,7 +9,7 @@ demo: .venv-demo-$(VERSION)/ready
 	.venv-demo-$(VERSION)/bin/python -m numpyro_contour
 
 test: .venv-test-$(VERSION)/ready
-	.venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2
+	.venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2 --dist=loadgroup
 
 lint: .venv-lint-$(VERSION)/ready
 	.venv-lint-$(VERSION)/bin/ruff check .

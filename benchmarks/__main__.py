@@ -10,10 +10,15 @@ from pathlib import Path
 import jax
 import numpyro
 
-from benchmarks import mixture, nine_modes, step_cost
+from benchmarks import coverage, mixture, nine_modes, step_cost
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-BENCHMARKS = {"mixture": mixture, "nine_modes": nine_modes, "step_cost": step_cost}
+BENCHMARKS = {
+    "mixture": mixture,
+    "nine_modes": nine_modes,
+    "coverage": coverage,
+    "step_cost": step_cost,
+}
 
 
 def sections_of(page: str) -> dict[str, str]:

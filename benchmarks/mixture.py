@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC
 
-from benchmarks.tables import kish_share, markdown_table, total_variation
+from benchmarks.tables import markdown_table, total_variation
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, robbins_monro, weighted_samples
+from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import mixture
 
 STEPS = 1_000_000
@@ -74,7 +75,7 @@ def chain_results(mcmc: MCMC) -> dict[str, np.ndarray]:
     results = {
         "mean": (weights * x).mean(1),
         "mass": (weights * (x > mixture.DIVIDE)).mean(1),
-        "kish": np.array(kish_share(weights)),
+        "kish": np.array(kish_share(log_weights)),
         "finite": np.array(np.isfinite(x).all() and not np.isnan(log_weights).any()),
     }
     if hasattr(mcmc.last_state, "log_theta"):

@@ -8,8 +8,9 @@ import numpy as np
 from jax import random
 from numpyro.infer import MCMC
 
-from benchmarks.tables import kish_share, markdown_table, total_variation
+from benchmarks.tables import markdown_table, total_variation
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, robbins_monro, weighted_samples
+from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import nine_modes
 
 STEPS = 200_000
@@ -60,7 +61,7 @@ def row(name: str, step_size: float, x: np.ndarray, weights: np.ndarray) -> list
         f"{step_size:g}",
         f"{total_variation(chains, exact).mean():.3f}",
         f"{total_variation(chains.mean(0), exact):.3f}",
-        f"{kish_share(weights):.2f}",
+        f"{kish_share(np.log(weights)):.2f}",
     ]
 
 

@@ -14,8 +14,3 @@ def markdown_table(header: list[str], rows: list[list[str]]) -> str:
 def total_variation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Total variation between distributions along the last axis."""
     return 0.5 * np.abs(a - b).sum(-1)
-
-
-def kish_share(weights: np.ndarray) -> float:
-    """Kish's effective sample size as a share of the draws."""
-    return float(weights.sum() ** 2 / (weights**2).sum() / weights.size)

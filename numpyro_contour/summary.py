@@ -64,8 +64,10 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
     if group not in groups or not {"chain", "draw"} <= set(groups[group].dims):
         known = [name for name, g in groups.items() if {"chain", "draw"} <= set(g.dims)]
         raise checks.fail("group", group, f"one of the groups of draws, {known}")
+    log_weights = normalise(
+        groups["sample_stats"]["log_weight"].transpose("chain", "draw")
+    ).log_weights
     table = _layout(groups, var_names, arguments)
-    log_weights = groups["sample_stats"]["log_weight"].transpose("chain", "draw").values
     circular = arguments.get("circ_var_names") or ()
     for name, column in table.data_vars.items():
         draws = _selected(groups[group][name], arguments.get("coords"))
@@ -81,15 +83,15 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
 
 def _layout(groups: dict[str, xr.Dataset], var_names: Any, arguments: dict) -> xr.Dataset:
     """ArviZ's table: its variables and columns, and the numbers that have no weighted form."""
+    options = arguments | {"fmt": "xarray", "round_to": "none"}
     if any(arguments.get(name) for name in ("stat_funcs", "circ_var_names")) or (
         arguments.get("kind") == "mc_diagnostics"
     ):
-        data = resample(from_datasets(groups), keep_chains=True)
-    else:
-        # All columns will be replaced: four draws show which there are.
-        few = {name: g.isel(draw=slice(4), missing_dims="ignore") for name, g in groups.items()}
-        data = from_datasets(few)
-    return az.summary(data, var_names, **(arguments | {"fmt": "xarray", "round_to": "none"}))
+        return az.summary(resample(from_datasets(groups), keep_chains=True), var_names, **options)
+    # All columns will be replaced: four draws show which there are.
+    few = {name: g.isel(draw=slice(4), missing_dims="ignore") for name, g in groups.items()}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return az.summary(from_datasets(few), var_names, **options)
 
 
 def _selected(draws: xr.DataArray, coords: Any) -> xr.DataArray:
@@ -139,7 +141,7 @@ def _without_nan(statistic: Statistic) -> Statistic:
 
     def skipping(x: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
         # All as one chain: a chain counts by the weight of the draws that it has left.
-        pooled = normalise(log_weights).log_weights.reshape(1, -1)
+        pooled = log_weights.reshape(1, -1)
         columns = x.reshape(1, pooled.size, -1)
         missing = np.isnan(columns)
         kept = np.where(missing, 0.0, columns)

@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 from jax import random
 from numpyro.infer import MCMC, NUTS
 
@@ -13,9 +14,27 @@ from numpyro_contour import (
     SGLD,
     ContourSGLD,
     EnergyPartition,
+    expectation,
+    predictive,
+    print_summary,
+    resample,
     robbins_monro,
+    summary,
     to_inference_data,
     weighted_samples,
+)
+from numpyro_contour.arviz_versions import from_datasets
+from numpyro_contour.diagnostics import (
+    kish_share,
+    normalise,
+    pareto_khat,
+    weighted_ess,
+    weighted_eti,
+    weighted_hdi,
+    weighted_mcse,
+    weighted_mean,
+    weighted_quantile,
+    weighted_sd,
 )
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -70,6 +89,13 @@ def enumerable_but_not(y):
     numpyro.sample("y", dist.Normal(1.0 * k, 1), obs=y[0])
 
 
+def summed_out(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(y)) as idx:
+        k = numpyro.sample("k", dist.Bernoulli(0.5), infer={"enumerate": "parallel"})
+        numpyro.sample("y", dist.Normal(mu * k, 1), obs=y[idx])
+
+
 def not_indexed(y):
     mu = numpyro.sample("mu", dist.Normal(0, 1))
     with numpyro.plate("rows", len(y), subsample_size=10):
@@ -101,9 +127,9 @@ def with_energy(energy):
     return started(contour(energy=energy), init_params=jnp.zeros(2))
 
 
-def run_of(kernel, **arguments):
+def run_of(kernel, args=(), **arguments):
     mcmc = MCMC(kernel, num_warmup=0, num_samples=3, progress_bar=False)
-    mcmc.run(random.key(0), **arguments)
+    mcmc.run(random.key(0), *args, **arguments)
     return mcmc
 
 
@@ -279,12 +305,129 @@ OUTPUTS = {
     ),
     "unknown theta": (lambda: weighted_samples(contour_run(), theta="last"), "`theta`", "'last'"),
     "unknown energy": (lambda: weighted_samples(contour_run(), energy="full"), "`energy`"),
+    "theta of no draw": (
+        lambda: to_inference_data(contour_run(), collect_theta=0),
+        "`collect_theta`",
+        "at least 1",
+        "got 0",
+    ),
+    "log likelihood yes": (
+        lambda: to_inference_data(contour_run(), log_likelihood="yes"),
+        "`log_likelihood`",
+        "'yes'",
+    ),
+    "log likelihood of a potential": (
+        lambda: to_inference_data(contour_run(), log_likelihood=True),
+        "`log_likelihood`",
+        "`potential_fn`",
+    ),
+    "log likelihood of a sum": (
+        lambda: to_inference_data(
+            run_of(SGLD(summed_out, step_size=1e-4), args=(Y,)), log_likelihood=True
+        ),
+        "`log_likelihood`",
+        "MixtureSameFamily",
+    ),
+    "predictions of a potential": (
+        lambda: predictive(contour_run(), random.key(0)),
+        "`mcmc`",
+        "`potential_fn`",
+    ),
+    "no predictions": (
+        lambda: predictive(contour_run(), random.key(0), num_samples=0),
+        "`num_samples`",
+        "at least 1",
+    ),
+    "print interval": (lambda: print_summary(contour_run(), prob=1.5), "`prob`", "1.5"),
+}
+
+DRAWS = np.zeros((2, 5))
+
+
+def of_groups(log_weight=DRAWS, **groups):
+    """Weighted draws as they are read from a file."""
+    dataset = lambda name, x: xr.Dataset({name: (("chain", "draw")[: np.ndim(x)], x)})
+    stats = {} if log_weight is None else {"sample_stats": dataset("log_weight", log_weight)}
+    return from_datasets({"posterior": dataset("x", DRAWS)} | stats | groups)
+
+
+WEIGHTED = {
+    "all weights -inf": (
+        lambda: normalise(np.where([[True], [False]], -np.inf, DRAWS)),
+        "`log_weights`",
+        "chain 0",
+        "refused",
+    ),
+    "weight NaN": (
+        lambda: weighted_mean(DRAWS, DRAWS + np.where(np.arange(5) == 3, np.nan, 0)),
+        "`log_weights`",
+        "nan",
+        "chain 0, draw 3",
+    ),
+    "weight infinite": (lambda: kish_share([[0.0, np.inf]]), "`log_weights`", "inf"),
+    "weights of one chain": (lambda: weighted_mean(DRAWS[0], DRAWS[0]), "`log_weights`", "(5,)"),
+    "weights of no draw": (lambda: normalise(np.zeros((2, 0))), "`log_weights`", "(2, 0)"),
+    "weights of text": (lambda: pareto_khat("even"), "`log_weights`", "'even'"),
+    "draws of another shape": (
+        lambda: weighted_sd(np.zeros((2, 6)), DRAWS),
+        "`x`",
+        "(2, 5)",
+        "(2, 6)",
+    ),
+    "draws of text": (lambda: weighted_mean(np.full((2, 5), "a"), DRAWS), "`x`", "numbers"),
+    "quantile above 1": (lambda: weighted_quantile(DRAWS, DRAWS, [0.5, 1.2]), "`probs`", "1.2"),
+    "interval of nothing": (lambda: weighted_hdi(DRAWS, DRAWS, 0), "`prob`", "above 0"),
+    "interval of too much": (lambda: weighted_eti(DRAWS, DRAWS, 1.1), "`prob`", "1.1"),
+    "ess of what": (lambda: weighted_ess(DRAWS, DRAWS, "median_"), "`method`", "'bulk'"),
+    "mcse of what": (lambda: weighted_mcse(DRAWS, DRAWS, "mode"), "`method`", "'mode'"),
+    "which quantile": (lambda: weighted_mcse(DRAWS, DRAWS, "quantile"), "`prob`", "got None"),
+    "quantile of a mean": (lambda: weighted_mcse(DRAWS, DRAWS, "mean", 0.3), "`prob`", "got 0.3"),
+    "quantile 0": (lambda: weighted_ess(DRAWS, DRAWS, "quantile", 0), "`prob`", "got 0"),
+    "resample NUTS": (
+        lambda: resample(run_of(NUTS(potential_fn=potential), init_params=jnp.zeros(2))),
+        "`mcmc`",
+        "NUTS",
+    ),
+    "resample a number": (lambda: resample(3), "`data`", "`to_inference_data`", "int"),
+    "resample without weights": (lambda: resample(of_groups(None)), "`data`", "'sample_stats'"),
+    "resample another's output": (
+        lambda: resample(of_groups(None, sample_stats=xr.Dataset({"lp": ("draw", [1.0])}))),
+        "`data`",
+        "`log_weight`",
+    ),
+    "resample too few weights": (
+        lambda: resample(of_groups(np.zeros((2, 4)))),
+        "`data`",
+        "(2, 5)",
+        "(2, 4)",
+    ),
+    "resample weights NaN": (lambda: resample(of_groups(np.full((2, 5), np.nan))), "`log_weights`"),
+    "resample no weight": (lambda: summary(of_groups(np.full((2, 5), -np.inf))), "chain 0"),
+    "resample how": (lambda: resample(of_groups(), method="bootstrap"), "`method`", "'residual'"),
+    "resample none": (lambda: resample(of_groups(), 0), "`num_samples`", "at least 1"),
+    "resample seed": (lambda: resample(of_groups(), seed=-1), "`seed`", "-1"),
+    "resample chains": (lambda: resample(of_groups(), keep_chains=2), "`keep_chains`", "2"),
+    "expectation of what": (lambda: expectation(of_groups(), "y"), "`f`", "['x']", "'y'"),
+    "expectation of another shape": (
+        lambda: expectation(of_groups(), lambda draws: draws["x"].mean("draw")),
+        "`f`",
+        "(2, 5)",
+        "(2,)",
+    ),
+    "expectation in no group": (
+        lambda: expectation(of_groups(), "x", group="prior"),
+        "`group`",
+        "'posterior'",
+        "'prior'",
+    ),
+    "summary of no group": (lambda: summary(of_groups(), group="prior"), "`group`", "'prior'"),
+    "summary of what form": (lambda: summary(of_groups(), fmt="wild"), "`fmt`", "'wild'"),
 }
 
 
-@pytest.mark.parametrize("call", [*CONSTRUCTION, *INIT, *OUTPUTS])
+@pytest.mark.parametrize("call", [*CONSTRUCTION, *INIT, *OUTPUTS, *WEIGHTED])
 def test_the_error_says_what_to_do(call):
-    function, *says = {**CONSTRUCTION, **INIT, **OUTPUTS}[call]
+    function, *says = {**CONSTRUCTION, **INIT, **OUTPUTS, **WEIGHTED}[call]
     with pytest.raises(ValueError) as error:
         function()
     for text in says:

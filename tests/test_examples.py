@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numpyro_contour import predictive
 from numpyro_contour.examples import concrete, demo, nine_modes
 from numpyro_contour.examples.datasets import TARGETS, Dataset, load, split_and_standardise
 
@@ -166,37 +167,21 @@ def test_mode_masses_go_to_the_nearest_mode():
 # ------------------------------------------------------------------------------ the concrete
 
 
-def test_weighted_quantiles_are_those_of_repeated_draws():
-    rng = np.random.default_rng(0)
-    values, weights = rng.normal(size=(50, 4)), rng.integers(0, 5, size=50)
-    repeated = np.repeat(values, weights, axis=0)
-    expected = np.quantile(repeated, (0.05, 0.5, 0.95), axis=0, method="inverted_cdf")
-    got = concrete.weighted_quantiles(values, weights.astype(float), (0.05, 0.5, 0.95))
-    np.testing.assert_array_equal(got, expected)
-
-
 def test_predictions_weigh_the_draws_and_hold_the_noise():
-    data = load("concrete")
-    split = split_and_standardise(data, seed=0)
-    draws, features = 2000, data.X.shape[1]
-    samples = {
-        "input_weights": jnp.zeros((2, draws, features, concrete.HIDDEN)),
-        "hidden_bias": jnp.full((2, draws, concrete.HIDDEN), 20.0),  # tanh is 1
-        "output_weights": jnp.stack(
-            [jnp.full((draws, concrete.HIDDEN), v / concrete.HIDDEN**0.5) for v in (1.0, -1.0)]
-        ),
-        "noise_sd": jnp.full((2, draws), 0.5),
-    }
-    weights = np.concatenate([np.full((1, draws), 1.0), np.full((1, draws), 0.0)])
-    got = concrete.predict(jax.random.key(0), samples, weights, split)
-    np.testing.assert_allclose(got.mean, split.y_mean + split.y_sd, rtol=1e-5)
+    split = split_and_standardise(load("concrete"), seed=0)
+    rows, draws = len(split.y_test), 2000
+    f = np.broadcast_to(np.array([1.0, -1.0])[:, None, None], (2, draws, rows))
+    y = f + 0.5 * np.random.default_rng(0).normal(size=f.shape)
+    log_weights = np.random.default_rng(1).normal(scale=0.1, size=(2, draws))
+    got = concrete.predict({"f": f, "y": y}, log_weights, split)
+    # Both chains count alike, whatever their weights.
+    np.testing.assert_allclose(got.mean, split.y_mean, atol=1e-6 * split.y_sd)
+    one = concrete.predict({"f": f[:1], "y": y[:1]}, log_weights[:1], split)
+    np.testing.assert_allclose(one.mean, split.y_mean + split.y_sd)
     # The 95 % quantile of N(1, 0.5^2); 2000 draws give it to about 0.025.
-    for end, sign in ((got.upper, 1), (got.lower, -1)):
+    for end, sign in ((one.upper, 1), (one.lower, -1)):
         standardised = (end - split.y_mean) / split.y_sd
         assert standardised.mean() == pytest.approx(1 + sign * 1.645 * 0.5, abs=0.015)
-    weights = np.concatenate([np.full((1, draws), 3.0), np.full((1, draws), 1.0)])
-    got = concrete.predict(jax.random.key(0), samples, weights, split)
-    np.testing.assert_allclose(got.mean, split.y_mean + 0.5 * split.y_sd, rtol=1e-5)
 
 
 def test_scores():
@@ -243,6 +228,7 @@ def quick_demo(tmp_path_factory):
     return folder, text.getvalue(), results
 
 
+@pytest.mark.xdist_group("demo")
 def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
     folder, _, results = quick_demo
     import xarray as xr
@@ -263,13 +249,15 @@ def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
         assert observed["y"].shape == (927,)
 
 
+@pytest.mark.xdist_group("demo")
 def test_demo_prints_the_numbers_of_its_run(quick_demo):
     folder, text, results = quick_demo
     split = split_and_standardise(load("concrete"), seed=0)
     observed = split.y_mean + split.y_sd * split.y_test
     key = jax.random.split(jax.random.key(0), 3)[2]
     for name, result in results.items():
-        predicted = concrete.predict(key, result.samples, result.weights, split)
+        drawn = predictive(result.mcmc, key, jnp.asarray(split.X_test))
+        predicted = concrete.predict(drawn, result.log_weights, split)
         error = concrete.rmse(predicted.mean, observed)
         assert re.search(rf"held-out RMSE \(MPa\):.*\b{name} {error:.2f}", text)
         covered = concrete.coverage(predicted, observed)
@@ -283,6 +271,7 @@ def test_demo_prints_the_numbers_of_its_run(quick_demo):
     assert str(folder / "concrete.nc") in text
 
 
+@pytest.mark.xdist_group("demo")
 def test_demo_writes_a_figure(quick_demo):
     from matplotlib.image import imread
 

@@ -12,6 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax import random
 
+from numpyro_contour.estimates import weighted_eti, weighted_mean
 from numpyro_contour.examples.datasets import Split
 
 HIDDEN = 50
@@ -45,7 +46,7 @@ def network(weights: dict[str, jax.Array], x: jax.Array) -> jax.Array:
     return hidden @ weights["output_weights"] / math.sqrt(hidden.shape[-1])
 
 
-def model(x: jax.Array, y: jax.Array) -> None:
+def model(x: jax.Array, y: jax.Array | None = None) -> None:
     r"""The Bayesian neural network over minibatches of 50 rows.
 
     .. math:: w, b, v, s \sim N(0, 1), \quad \sigma = e^{-1 + s / 2}, \quad
@@ -57,7 +58,7 @@ def model(x: jax.Array, y: jax.Array) -> None:
 
     Args:
         x: standardised inputs, (rows, features).
-        y: standardised target, (rows,).
+        y: standardised target, (rows,). None (default) to predict it.
     """
     rows, features = x.shape
     weights = {
@@ -74,7 +75,8 @@ def model(x: jax.Array, y: jax.Array) -> None:
     noise = numpyro.sample("noise", dist.Normal(0, 1))
     noise_sd = numpyro.deterministic("noise_sd", jnp.exp(-1 + noise / 2))
     with numpyro.plate("rows", rows, subsample_size=MINIBATCH) as idx:
-        numpyro.sample("y", dist.Normal(network(weights, x[idx]), noise_sd), obs=y[idx])
+        f = numpyro.deterministic("f", network(weights, x[idx]))
+        numpyro.sample("y", dist.Normal(f, noise_sd), obs=None if y is None else y[idx])
 
 
 def starts(key: jax.Array, chains: int, features: int) -> dict[str, jax.Array]:
@@ -100,59 +102,23 @@ def starts(key: jax.Array, chains: int, features: int) -> dict[str, jax.Array]:
     return {**params, "noise": jnp.full(chains, 2.0)}
 
 
-def predict(
-    key: jax.Array, samples: dict[str, jax.Array], weights: np.ndarray, split: Split
-) -> Predictions:
+def predict(drawn: dict[str, jax.Array], log_weights: np.ndarray, split: Split) -> Predictions:
     r"""The weighted posterior predictive distribution at the held-out rows.
 
     .. math:: E[y] \approx \sum_k w_k f_k(x) / \sum_k w_k, \qquad
               y_k \sim N(f_k(x), \sigma_k^2) \text{ with weight } w_k
 
     Args:
-        key: random key for the observation noise.
-        samples: draws of the model's sites, (chains, draws, ...).
-        weights: importance weights, (chains, draws).
+        drawn: `predictive` of the model at the held-out inputs, (chains, draws, rows).
+        log_weights: log importance weights, (chains, draws).
         split: the data.
 
     Returns:
         The `Predictions`; the interval holds 90 % and includes the observation noise.
     """
-    draws = {name: jnp.reshape(x, (-1, *x.shape[2:])) for name, x in samples.items()}
-    x = jnp.asarray(split.X_test)
-    f = jax.jit(jax.vmap(network, in_axes=(0, None)))(draws, x)
-    y = f + draws["noise_sd"][:, None] * random.normal(key, f.shape)
-    flat = weights.ravel()
-    lower, upper = weighted_quantiles(np.asarray(y), flat, (0.05, 0.95))
-    mean = np.average(np.asarray(f), axis=0, weights=flat)
+    mean = weighted_mean(drawn["f"], log_weights)
+    lower, upper = weighted_eti(drawn["y"], log_weights, prob=0.9).T
     return Predictions(*(split.y_mean + split.y_sd * z for z in (mean, lower, upper)))
-
-
-def weighted_quantiles(
-    values: np.ndarray, weights: np.ndarray, levels: tuple[float, ...]
-) -> np.ndarray:
-    r"""Quantiles of weighted draws: the lowest value at which the weights reach the level.
-
-    Args:
-        values: (draws, rows).
-        weights: at least 0, (draws,).
-        levels: in (0, 1).
-
-    Returns:
-        An array (levels, rows).
-
-    Example:
-        >>> import numpy as np
-        >>> from numpyro_contour.examples.concrete import weighted_quantiles
-        >>> values = np.array([[3.0], [1.0], [2.0]])
-        >>> weighted_quantiles(values, np.array([2.0, 1.0, 1.0]), (0.5, 0.9))
-        array([[2.],
-               [3.]])
-    """
-    order = np.argsort(values, axis=0)
-    ranked = np.take_along_axis(values, order, axis=0)
-    reached = np.cumsum(weights[order], axis=0) / weights.sum()
-    places = [np.argmax(reached >= level - 1e-12, axis=0) for level in levels]
-    return np.stack([np.take_along_axis(ranked, place[None], axis=0)[0] for place in places])
 
 
 def rmse(predicted: np.ndarray, observed: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import arviz as az
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,9 +22,13 @@ from numpyro_contour import (
     SGLD,
     ContourSGLD,
     EnergyPartition,
+    expectation,
+    predictive,
+    summary,
     to_inference_data,
     weighted_samples,
 )
+from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 from numpyro_contour.kernels.base import SGMCMCKernel
@@ -63,15 +68,15 @@ class Result(NamedTuple):
 
     mcmc: MCMC
     samples: Any
-    #: importance weights, (chains, draws), of mean 1 in each chain
-    weights: np.ndarray
+    #: log importance weights, (chains, draws), of mean 1 in each chain
+    log_weights: np.ndarray
     #: with compilation
     seconds: float
 
     @property
-    def kish_share(self) -> float:
-        """Kish's effective share of the draws, 1 for even weights."""
-        return float(self.weights.sum() ** 2 / (self.weights**2).sum() / self.weights.size)
+    def weights(self) -> np.ndarray:
+        """The importance weights, (chains, draws)."""
+        return np.exp(self.log_weights)
 
 
 NINE_MODES = Job(chains=8, warmup=100, draws=1000, num_steps=50)
@@ -105,7 +110,7 @@ def run(kernel: SGMCMCKernel, job: Job, key: jax.Array, *data: jax.Array, start:
     )
     mcmc.run(key, *data, init_params=start)
     samples, log_weights = weighted_samples(mcmc)
-    return Result(mcmc, samples, np.exp(log_weights), time.perf_counter() - began)
+    return Result(mcmc, samples, log_weights, time.perf_counter() - began)
 
 
 def run_nine_modes(job: Job, key: jax.Array) -> dict[str, Result]:
@@ -225,12 +230,22 @@ def describe_concrete(
     )
 
 
+def describe_file(idata: Any) -> str:
+    """What the file of the weighted draws says of the noise, the weights counted."""
+    noise = expectation(idata, "noise_sd")
+    table = summary(idata, ["noise", "noise_sd"])
+    return (
+        f"Read again from the file, by `summary` and `expectation` with weights:\n\n{table}\n\n"
+        f"The sd of the noise is {noise.mean:.3f} +- {noise.mcse:.3f} of the target's sd."
+    )
+
+
 def _pairs(results: dict[str, Result], values: Sequence[float], form: str) -> str:
     return "   ".join(f"{name} {value:{form}}" for name, value in zip(results, values))
 
 
 def _kish(results: dict[str, Result]) -> list[float]:
-    return [result.kish_share for result in results.values()]
+    return [kish_share(result.log_weights) for result in results.values()]
 
 
 def _seconds(results: dict[str, Result]) -> list[float]:
@@ -277,15 +292,23 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     split = split_and_standardise(load("concrete"), seed=arguments.seed)
     network = run_concrete(concrete_job, key_concrete, split)
+    x_test = jnp.asarray(split.X_test)
+    drawn = {name: predictive(r.mcmc, key_noise, x_test) for name, r in network.items()}
     predictions = {
-        name: concrete.predict(key_noise, result.samples, result.weights, split)
+        name: concrete.predict(drawn[name], result.log_weights, split)
         for name, result in network.items()
     }
     print(describe_concrete(concrete_job, network, split, predictions), end="\n\n", flush=True)
 
     arguments.output.mkdir(parents=True, exist_ok=True)
     data_file, figure_file = arguments.output / "concrete.nc", arguments.output / "demo.png"
-    to_inference_data(network["ContourSGLD"].mcmc).to_netcdf(data_file)
+    idata = to_inference_data(
+        network["ContourSGLD"].mcmc,
+        predictions={"y": drawn["ContourSGLD"]["y"]},
+        dims={"y": ["rows"]},
+    )
+    idata.to_netcdf(data_file)
+    print(describe_file(az.from_netcdf(data_file)), end="\n\n")
     save_figure(
         figure_file,
         nine["ContourSGLD"],
