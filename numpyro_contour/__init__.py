@@ -8,6 +8,7 @@ from numpyro_contour.expectations import Expectation, expectation
 from numpyro_contour.inference_data import to_inference_data
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.kernels.sgld import SGLD
+from numpyro_contour.lazy_numpyro import attach_submodules
 from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.prediction import predictive
 from numpyro_contour.resampling import resample
@@ -16,6 +17,8 @@ from numpyro_contour.summary import print_summary, summary
 from numpyro_contour.weighted_draws import weighted_samples
 
 __version__ = "0.1.0"
+
+attach_submodules()
 
 __all__ = [
     "SGLD",

@@ -82,7 +82,7 @@ def weighted_mcse(
         >>> from numpyro_contour.diagnostics import weighted_mcse
         >>> x = np.random.default_rng(0).normal(1.0, 1.0, (4, 1000))  # for N(0, 1): w = exp(-x)
         >>> round(float(weighted_mcse(x, -x)), 2)
-        0.03
+        0.04
     """
     checks.one_of("method", method, _MCSE_METHODS)
     level = _checked_level(method, prob)

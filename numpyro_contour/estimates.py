@@ -123,8 +123,9 @@ def weighted_quantile(x: Any, log_weights: Any, probs: float | Sequence[float]) 
     Example:
         >>> import numpy as np
         >>> from numpyro_contour.diagnostics import weighted_quantile
-        >>> weighted_quantile([[1.0, 2.0, 3.0]], np.log([[1.0, 1.0, 2.0]]), [0.0, 0.5, 1.0])
-        array([1.  , 2.17, 3.  ])
+        >>> x, weights = [[1.0, 2.0, 3.0]], [[1.0, 1.0, 2.0]]
+        >>> weighted_quantile(x, np.log(weights), [0.0, 0.5, 1.0]).round(2).tolist()
+        [1.0, 2.17, 3.0]
     """
     array, weights = checked(x, log_weights)
     levels = np.asarray(probs, dtype=np.float64)
@@ -170,7 +171,7 @@ def weighted_eti(x: Any, log_weights: Any, prob: float = 0.94) -> np.ndarray:
     Example:
         >>> import numpy as np
         >>> from numpyro_contour.diagnostics import weighted_eti
-        >>> weighted_eti(np.arange(101.0)[None], np.zeros((1, 101)), prob=0.9).tolist()
+        >>> weighted_eti(np.arange(101.0)[None], np.zeros((1, 101)), prob=0.9).round(6).tolist()
         [5.0, 95.0]
     """
     tail = (1 - checked_prob(prob)) / 2

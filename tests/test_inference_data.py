@@ -490,6 +490,21 @@ def test_from_numpyro_keeps_working(name, constrained_runs):
     np.testing.assert_allclose(idata["log_likelihood"]["y"], ours, rtol=1e-5)
 
 
+def test_arviz_may_be_imported_first(run_python):
+    """arviz 1.x then loads numpyro piecemeal, and misses some of it."""
+    code = """
+import arviz as az
+from numpyro_contour import SGLD, to_inference_data
+from numpyro.infer import MCMC
+import jax, jax.numpy as jnp, models
+mcmc = MCMC(models.normal_kernel("SGLD"), num_warmup=0, num_samples=5, progress_bar=False)
+mcmc.run(jax.random.key(0), models.normal_data())
+for idata in (to_inference_data(mcmc), az.from_numpyro(mcmc)):
+    print(idata["observed_data"]["y"].shape)
+"""
+    assert run_python(code).split("\n")[:2] == ["(100,)", "(100,)"]
+
+
 # --------------------------------------------------------------------------- files
 
 

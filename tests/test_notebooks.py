@@ -27,5 +27,5 @@ def test_two_modes():
     assert abs(mass - exact) < 4 * error
     assert 0.0 < error < 0.05
     assert re.search(r"share of a > 0 by chain: \[[01. \n]+\]", text), "SGLD crossed"
-    resampled, expected = map(float, re.search(rf"\|a\| {number}, exact {number}", text).groups())
+    resampled, expected = map(float, re.search(rf"weight {number}, exact {number}", text).groups())
     assert abs(resampled - expected) < 0.03
