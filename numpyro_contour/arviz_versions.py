@@ -94,7 +94,7 @@ def _table_1(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
 
 def to_datasets(idata: Any) -> dict[str, xr.Dataset]:
     """Copies of the groups of an InferenceData or DataTree."""
-    if IS_DATATREE:
+    if isinstance(idata, xr.DataTree):  # as a Zarr store is read, also beside arviz 0.23
         return {name: node.to_dataset() for name, node in idata.children.items()}
     return {name: idata[name].copy() for name in idata.groups()}
 

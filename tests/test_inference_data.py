@@ -11,6 +11,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 from scipy import stats
 
 from numpyro_contour import (
@@ -525,8 +526,14 @@ def test_files_give_back_what_was_written(kind, form, constrained_runs, tmp_path
     if kind == "refusing":
         assert np.isneginf(idata["sample_stats"]["log_weight"]).any()
     path = str(tmp_path / f"run.{form}")
-    getattr(idata, f"to_{form}")(path)
-    again = getattr(az, f"from_{form}")(path)
+    if form == "netcdf":
+        idata.to_netcdf(path)
+        again = az.from_netcdf(path)
+    else:
+        # arviz 0.23 does not write the current Zarr itself.
+        tree = idata if isinstance(idata, xr.DataTree) else idata.to_datatree()
+        tree.to_zarr(path)
+        again = xr.open_datatree(path, engine="zarr")
     assert groups_of(again) == groups_of(idata)
     for group in groups_of(idata):
         before, after = idata[group], again[group]

@@ -42,6 +42,7 @@ STRATEGIES = {
 # --------------------------------------------------------------------------- where chains start
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_init_strategies(strategy):
     X, y = models.constrained_data(rows=20)
