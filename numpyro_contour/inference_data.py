@@ -21,7 +21,7 @@ from numpyro_contour.weighted_draws import (
     kernel_of,
     named_draws,
     per_chain,
-    weighted_samples,
+    weights_of_run,
 )
 
 
@@ -49,8 +49,9 @@ def to_inference_data(
       `step_size`; of a contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain,
       draw, bin), as the draw left it;
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
-      the last `theta` and the `visits`, all (chain, bin). The first bin also takes what is below
-      it, the last what is above;
+      the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
+      divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
+      what is above;
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 
@@ -102,11 +103,12 @@ def to_inference_data(
     checks.boolean("log_likelihood", log_likelihood)
     if not isinstance(collect_theta, bool):
         checks.integer("collect_theta", collect_theta, at_least=1)
-    samples, log_weight = weighted_samples(mcmc, theta, energy)
+    weights = weights_of_run(mcmc, theta, energy)
     kernel = kernel_of(mcmc)
+    draws = named_draws(mcmc.get_samples(group_by_chain=True))
     groups = to_datasets(
         az.from_numpyro(
-            RunAdapter(mcmc, named_draws(samples), _sample_stats(mcmc, kernel, log_weight)),
+            RunAdapter(mcmc, draws, _sample_stats(mcmc, kernel, weights.log_weights)),
             coords=coords,
             dims=dims,
             log_likelihood=False,
@@ -123,7 +125,7 @@ def to_inference_data(
     if prior is not None:
         groups |= _prior(prior, groups)
     if hasattr(mcmc.last_state, "log_theta"):
-        groups["energy_partition"] = _energy_partition(mcmc)
+        groups["energy_partition"] = _energy_partition(mcmc, weights.log_normalisers)
         _add_theta(groups["sample_stats"], mcmc, collect_theta)
     for name in ("posterior", "sample_stats"):
         groups[name].attrs.update(_attributes(kernel))
@@ -198,7 +200,7 @@ def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str,
     return datasets
 
 
-def _energy_partition(mcmc: MCMC) -> xr.Dataset:
+def _energy_partition(mcmc: MCMC, log_normalisers: np.ndarray) -> xr.Dataset:
     state = mcmc.last_state
     edges = per_chain(mcmc, state.partition.edges, 1).astype(np.float64)
     values = {
@@ -208,7 +210,8 @@ def _energy_partition(mcmc: MCMC) -> xr.Dataset:
         "visits": per_chain(mcmc, state.sampler.theta.bin_counts, 1),
     }
     return xr.Dataset(
-        {name: (("chain", "bin"), value) for name, value in values.items()},
+        {name: (("chain", "bin"), value) for name, value in values.items()}
+        | {"log_normaliser": (("chain",), log_normalisers)},
         {"chain": np.arange(edges.shape[0])},
     )
 

@@ -59,7 +59,7 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
         1.0
     """
     checks.one_of("fmt", arguments.get("fmt", "wide"), ("wide", "long", "xarray"))
-    groups = weighted_groups(data)
+    groups, arguments = _of_chosen_draws(weighted_groups(data), arguments)
     group = arguments.get("group") or "posterior"
     if group not in groups or not {"chain", "draw"} <= set(groups[group].dims):
         known = [name for name, g in groups.items() if {"chain", "draw"} <= set(g.dims)]
@@ -79,6 +79,26 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
                 continue
             column.loc[{metric: label}] = statistic(values, log_weights)
     return summary_table(table, arguments)
+
+
+def _of_chosen_draws(
+    groups: dict[str, xr.Dataset], arguments: dict[str, Any]
+) -> tuple[dict[str, xr.Dataset], dict[str, Any]]:
+    """The chains and draws that `coords` names, in all groups; what else it names is left."""
+    coords = dict(arguments.get("coords") or {})
+    chosen = {dim: coords.pop(dim) for dim in ("chain", "draw") if dim in coords}
+    if not chosen:
+        return groups, arguments
+    chosen = {
+        dim: [at] if np.ndim(at) == 0 and not isinstance(at, slice) else at
+        for dim, at in chosen.items()
+    }
+    taken = {
+        name: group.sel({dim: at for dim, at in chosen.items() if dim in group.dims})
+        for name, group in groups.items()
+        if not name.startswith("prior")
+    }
+    return taken, arguments | {"coords": coords or None}
 
 
 def _layout(groups: dict[str, xr.Dataset], var_names: Any, arguments: dict) -> xr.Dataset:

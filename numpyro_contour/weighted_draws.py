@@ -14,7 +14,7 @@ from numpyro.infer import MCMC
 from numpyro_contour import checks
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
-from numpyro_contour.weights import log_normalisers
+from numpyro_contour.weights import NormalisedWeights, log_normalisers
 
 _THETAS = ("online", "final")
 
@@ -59,6 +59,15 @@ def weighted_samples(
         >>> samples.shape, log_weights.shape
         ((1, 100), (1, 100))
     """
+    weights = weights_of_run(mcmc, theta, energy)
+    return mcmc.get_samples(group_by_chain=True), weights.log_weights
+
+
+def weights_of_run(mcmc: MCMC, theta: str, energy: str | None) -> NormalisedWeights:
+    """The normalised log weights of `weighted_samples`, and each chain's log normaliser.
+
+    A chain whose moves were all refused has no weight, and a normaliser of -inf.
+    """
     checks.one_of("theta", theta, _THETAS)
     if energy is not None:
         checks.one_of("energy", energy, ("estimate",))
@@ -70,9 +79,8 @@ def weighted_samples(
         log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
     _warn_of_counters(mcmc)
     normalisers = log_normalisers(log_weight)
-    # A chain whose moves were all refused has no weight, and is reported above.
     shift = np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
-    return mcmc.get_samples(group_by_chain=True), log_weight - shift
+    return NormalisedWeights(log_weight - shift, normalisers)
 
 
 def kernel_of(mcmc: Any) -> SGMCMCKernel:

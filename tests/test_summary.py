@@ -35,6 +35,8 @@ BOTH = {
     "digits": {"round_to": 1},
     "all digits": {"round_to": "none"},
     "coords": {"var_names": ["place"], "coords": {"place_dim_1": [0, 2]}},
+    "chains": {"var_names": ["scale"], "coords": {"chain": [0, 2]}},
+    "draws": {"var_names": ["place"], "coords": {"draw": slice(20, 90), "place_dim_0": [1]}},
 }
 ONE = (
     {
