@@ -15,6 +15,7 @@ import arviz as az
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jax import random
 from numpyro.infer import MCMC
 
@@ -234,9 +235,17 @@ def describe_file(idata: Any) -> str:
     """What the file of the weighted draws says of the noise, the weights counted."""
     noise = expectation(idata, "noise_sd")
     table = summary(idata, ["noise", "noise_sd"])
+    with pd.option_context("display.width", 100, "display.max_columns", None):
+        text = str(table)
+    rhat = float(table["r_hat"].max())
+    verdict = (
+        f"R-hat is {rhat:.2f}: chains this short have not mixed. Take more steps before you publish."
+        if rhat > 1.01
+        else f"R-hat is {rhat:.2f}: the chains agree."
+    )
     return (
-        f"Read again from the file, by `summary` and `expectation` with weights:\n\n{table}\n\n"
-        f"The sd of the noise is {noise.mean:.3f} +- {noise.mcse:.3f} of the target's sd."
+        f"Read again from the file, by `summary` and `expectation` with weights:\n\n{text}\n\n"
+        f"The sd of the noise is {noise.mean:.3f} +- {noise.mcse:.3f} of the target's sd.\n{verdict}"
     )
 
 
