@@ -239,13 +239,14 @@ def describe_file(idata: Any) -> str:
         text = str(table)
     rhat = float(table["r_hat"].max())
     verdict = (
-        f"R-hat is {rhat:.2f}: chains this short have not mixed. Take more steps before you publish."
+        f"R-hat is {rhat:.2f}: chains this short have not mixed. Take more steps to publish."
         if rhat > 1.01
         else f"R-hat is {rhat:.2f}: the chains agree."
     )
     return (
         f"Read again from the file, by `summary` and `expectation` with weights:\n\n{text}\n\n"
-        f"The sd of the noise is {noise.mean:.3f} +- {noise.mcse:.3f} of the target's sd.\n{verdict}"
+        f"The sd of the noise is {noise.mean:.3f} +- {noise.mcse:.3f} of the target's sd.\n"
+        f"{verdict}"
     )
 
 
