@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
 import arviz as az
+import jax
 import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
@@ -189,9 +189,10 @@ def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str,
     datasets: dict[str, xr.Dataset] = {}
     for name, values in prior.items():
         array = np.asarray(values)[None]
-        rest = known.get(name, ())
-        if len(rest) != array.ndim - 2:
-            rest = tuple(f"{name}_dim_{i}" for i in range(array.ndim - 2))
+        rest, shape = known.get(name, ()), array.shape[2:]
+        fits = [dim not in coords or coords[dim].size == n for dim, n in zip(rest, shape)]
+        if len(rest) != len(shape) or not all(fits):
+            rest = tuple(f"{name}_dim_{i}" for i in range(len(shape)))
         group = "prior" if name in groups["posterior"] else "prior_predictive"
         used = {dim: coords[dim] for dim in rest if dim in coords}
         numbers = {"chain": [0], "draw": np.arange(array.shape[1])}
@@ -234,7 +235,9 @@ def _add_theta(stats: xr.Dataset, mcmc: MCMC, collect_theta: bool | int) -> None
 def _attributes(kernel: SGMCMCKernel) -> dict[str, Any]:
     """Settings and versions, as netCDF and Zarr can hold them."""
     settings = {name: _attribute(value) for name, value in kernel.settings.items()}
-    versions = {f"{name}_version": version(name) for name in ("numpyro_contour", "jax")}
+    from numpyro_contour import __version__  # not there yet while this module is imported
+
+    versions = {"numpyro_contour_version": __version__, "jax_version": jax.__version__}
     return {"kernel": type(kernel).__name__} | settings | versions
 
 

@@ -464,6 +464,8 @@ def test_groups_that_are_given(constrained_runs):
         ("observed_data", "y", y),
     ):
         np.testing.assert_array_equal(idata[group][name], values)
+    other = to_inference_data(mcmc, prior={"y": np.zeros((7, 9))})  # of other rows
+    assert other["prior_predictive"]["y"].dims == ("chain", "draw", "y_dim_0")
     assert idata["predictions"]["new"].shape == (2, 60, 9)
     np.testing.assert_array_equal(idata["predictions"]["new"][1, 0], new[60])
 
