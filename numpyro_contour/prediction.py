@@ -40,9 +40,9 @@ def predictive(
         **model_kwargs: keyword arguments of the model.
 
     Returns:
-        `{site: array}`: (chains, draws, ...) with `num_samples=None`, which `to_inference_data`
-        takes as `posterior_predictive` or `predictions` and `resample`, `summary` and
-        `expectation` weigh; (num_samples, ...) otherwise.
+        Arrays by name of site: (chains, draws, ...) with `num_samples=None`, which
+        `to_inference_data` takes as `posterior_predictive` or `predictions` and `resample`,
+        `summary` and `expectation` weigh; (num_samples, ...) otherwise.
 
     Raises:
         ValueError: as `weighted_samples`; or the kernel has no model.

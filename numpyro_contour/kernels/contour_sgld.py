@@ -88,8 +88,8 @@ class ContourSGLD(SGMCMCKernel):
     Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
 
     Args:
-        model, potential_fn, step_size, num_steps, draw, minibatch_size, energy, noise,
-            init_strategy: as for `SGLD`. `step_size` must be given.
+        model, potential_fn, num_steps, draw, minibatch_size, energy, noise: as for `SGLD`.
+        step_size, init_strategy: as for `SGLD`. `step_size` must be given.
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         partition: an `EnergyPartition`, in nats. Must be given.
         zeta: how much is flattened: 0 nothing (plain SGLD), 1 to equal probability of all bins.
