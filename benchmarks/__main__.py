@@ -10,12 +10,13 @@ from pathlib import Path
 import jax
 import numpyro
 
-from benchmarks import coverage, mixture, nine_modes, step_cost
+from benchmarks import coverage, defaults, mixture, nine_modes, step_cost
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS = {
     "mixture": mixture,
     "nine_modes": nine_modes,
+    "defaults": defaults,
     "coverage": coverage,
     "step_cost": step_cost,
 }

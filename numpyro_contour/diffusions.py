@@ -50,23 +50,32 @@ def normal_like(key: jax.Array, tree: Any) -> Any:
     )
 
 
-def clip_drift(drift: Any, scale: jax.Array) -> tuple[Any, jax.Array]:
+def clip_drift(drift: Any, scale: Any) -> tuple[Any, jax.Array]:
     """`drift` within `DRIFT_LIMIT` times `scale`, and whether that changed a coordinate.
 
-    `scale` is the standard deviation of the injected noise; without noise nothing is clipped.
+    `scale` is the standard deviation of the injected noise, in the structure of `drift`; without
+    noise nothing is clipped.
     """
-    limit = jnp.where(scale > 0, DRIFT_LIMIT * scale, jnp.inf)
+    limit = jax.tree.map(lambda s: jnp.where(s > 0, DRIFT_LIMIT * s, jnp.inf), scale)
     clipped = jax.tree.reduce(
-        jnp.logical_or, jax.tree.map(lambda d: jnp.any(jnp.abs(d) > limit), drift)
+        jnp.logical_or, jax.tree.map(lambda d, b: jnp.any(jnp.abs(d) > b), drift, limit)
     )
-    return jax.tree.map(lambda d: jnp.clip(d, -limit, limit), drift), clipped
+    return jax.tree.map(lambda d, b: jnp.clip(d, -b, b), drift, limit), clipped
 
 
-def langevin(noise: str = "averaged") -> Diffusion:
+def _remaining(noise: jax.Array, temperature: jax.Array) -> jax.Array:
+    """What is left of the injected noise's standard deviation beside the gradient's noise."""
+    share = jnp.where(temperature > 0, noise / jnp.maximum(2 * temperature, 1e-30), 0.0)
+    return jnp.sqrt(jnp.maximum(1 - share, 0.05))
+
+
+def langevin(
+    noise: str = "averaged", preconditioner: Any = None, gradient_noise: Any = None
+) -> Diffusion:
     r"""The overdamped Langevin diffusion.
 
-    .. math:: x_{k+1} = x_k - \epsilon\, \lambda_k \nabla \tilde U(x_k)
-              + \sqrt{2 \tau \epsilon}\, \xi_k
+    .. math:: x_{k+1} = x_k - \epsilon\, \lambda_k M \nabla \tilde U(x_k)
+              + \sqrt{2 \tau \epsilon M}\, \xi_k
 
     with :math:`\lambda_k` the gradient multiplier (1 for plain Langevin). The noise is
     :math:`\xi_k = (R_k + R_{k+1}) / 2` when "averaged" and :math:`\xi_k = R_{k+1}` when
@@ -75,6 +84,10 @@ def langevin(noise: str = "averaged") -> Diffusion:
 
     Args:
         noise: "averaged" (default) or "independent".
+        preconditioner: the diagonal of M > 0, in the structure of a position. None (default) for 1.
+        gradient_noise: V, the variance of the gradient estimate in each coordinate. The injected
+            noise is made smaller by what the gradient's noise adds, :math:`\epsilon \lambda^2 M V
+            / (2 \tau)` of its variance, up to 95 %. None (default) for no such correction.
 
     Returns:
         A `Diffusion`; its memory is R_k.
@@ -108,13 +121,24 @@ def langevin(noise: str = "averaged") -> Diffusion:
         temperature: jax.Array,
         multiplier: jax.Array | float,
     ) -> Proposal:
-        scale = jnp.sqrt(2 * temperature * step_size)
-        drift, clipped = clip_drift(
-            jax.tree.map(lambda g: (step_size * multiplier) * g, gradient), scale
-        )
+        if preconditioner is None:
+            drift = jax.tree.map(lambda g: (step_size * multiplier) * g, gradient)
+            common = jnp.sqrt(2 * temperature * step_size)
+            scale = jax.tree.map(lambda d: common, drift)
+            drift, clipped = clip_drift(drift, scale)
+        else:
+            rate = jax.tree.map(lambda m: step_size * m, preconditioner)
+            scale = jax.tree.map(lambda r: jnp.sqrt(2 * temperature * r), rate)
+            drift = jax.tree.map(lambda r, g: (r * multiplier) * g, rate, gradient)
+            drift, clipped = clip_drift(drift, scale)
+            if gradient_noise is not None:
+                scale = jax.tree.map(
+                    lambda s, r, v: s * _remaining(r * multiplier**2 * v, temperature),
+                    *(scale, rate, gradient_noise),
+                )
         fresh = normal_like(key, position)
         xi = jax.tree.map(lambda r, s: 0.5 * (r + s), memory, fresh) if averaged else fresh
-        moved = jax.tree.map(lambda x, d, n: x - d + scale * n, position, drift, xi)
+        moved = jax.tree.map(lambda x, d, s, n: x - d + s * n, position, drift, scale, xi)
         return Proposal(moved, fresh if averaged else (), clipped)
 
     return Diffusion(init, propose)

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def ravel(tree: Any) -> jax.Array:
@@ -30,3 +31,20 @@ def unravel_like(flat: jax.Array, tree: Any) -> Any:
             for a, b, shape, leaf in zip(ends, ends[1:], shapes, leaves)
         ],
     )
+
+
+def leaf_names(tree: Any) -> list[str]:
+    """The leaves of a pytree named after their places: of a potential it may be any."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    root = "" if isinstance(tree, dict) else "z."
+    names = [root + jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+    return [name.removesuffix(".") for name in names]
+
+
+def coordinate_names(tree: Any, batch: int = 0) -> list[str]:
+    """The coordinates of `ravel`, as `name[i, j]`, of leaves with `batch` leading axes."""
+    return [
+        f"{name}[{', '.join(map(str, place))}]" if place else name
+        for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree))
+        for place in np.ndindex(jnp.shape(leaf)[batch:])
+    ]

@@ -17,6 +17,7 @@ from numpyro_contour.arviz_versions import RunAdapter, from_datasets, to_dataset
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.log_likelihood import log_likelihoods
 from numpyro_contour.schedules import Constant
+from numpyro_contour.warmup_report import warmup_dataset
 from numpyro_contour.weighted_draws import (
     kernel_of,
     named_draws,
@@ -52,6 +53,10 @@ def to_inference_data(
       the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
       divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
       what is above;
+    - `warmup`, where anything was found there: `step_size`, `acceptance`, `energy`, `energy_sd`,
+      `lower_edge` and `upper_edge` of each (chain, stage); the `preconditioner` M and the standard
+      deviation of the gradient estimate, `gradient_noise`, of each (chain, coordinate); that of the
+      energy estimate, `energy_noise` (chain,);
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 
@@ -127,6 +132,9 @@ def to_inference_data(
     if hasattr(mcmc.last_state, "log_theta"):
         groups["energy_partition"] = _energy_partition(mcmc, weights.log_normalisers)
         _add_theta(groups["sample_stats"], mcmc, collect_theta)
+    warmup = warmup_dataset(mcmc)
+    if warmup is not None:
+        groups["warmup"] = warmup
     for name in ("posterior", "sample_stats"):
         groups[name].attrs.update(_attributes(kernel))
     return from_datasets(groups)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.warmup_report import warmup_dataset
+from numpyro_contour.weighted_draws import kernel_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,6 +71,78 @@ def plot_energy_histogram(run: Any, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("share of the bin")
     ax.legend()
     return ax
+
+
+def plot_warmup(run: Any, axes: Any = None) -> Any:
+    """What each stage of the warm-up found: potential energy, step size and acceptance.
+
+    A warm-up that worked has a level energy after the descent, a step size that no longer changes
+    after the windows of tuning, an acceptance near 0.9 and a lower edge of the partition just
+    below the energies.
+
+    Args:
+        run: a `numpyro.infer.MCMC` with a kernel that had something to find, after `run`; or what
+            `to_inference_data` made of it.
+        axes: three matplotlib axes. None (default) for those of a new figure.
+
+    Returns:
+        The three axes: mean potential energy with its standard deviation and, for contour kernels,
+        the lower edge of the partition; step size; mean acceptance statistic. One line a chain.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: `run` has no warm-up in which anything was found, or there are not three axes.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from matplotlib.figure import Figure
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import SGLD
+        >>> from numpyro_contour.plots import plot_warmup
+        >>> mcmc = MCMC(SGLD(potential_fn=lambda x: x**2 / 2), num_warmup=100, num_samples=100,
+        ...             progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
+        >>> axes = plot_warmup(mcmc, axes=Figure().subplots(3, 1))
+        >>> axes[0].get_ylabel()
+        'energy (nats)'
+    """
+    group = _warmup(run)
+    if axes is None:
+        from matplotlib import pyplot as plt
+
+        axes = plt.subplots(3, 1, sharex=True, layout="constrained")[1]
+    if np.shape(axes) != (3,):
+        raise checks.fail("axes", np.shape(axes), "three matplotlib axes")
+    stages = np.arange(group.sizes["stage"])
+    for chain in range(group.sizes["chain"]):
+        at = group.isel(chain=chain)
+        axes[0].errorbar(stages, at["energy"], at["energy_sd"], color="C0", lw=1, capsize=2)
+        if "lower_edge" in at:
+            axes[0].plot(stages, at["lower_edge"], "C1_", label="" if chain else "lower edge")
+        axes[1].plot(stages, at["step_size"], "C0.-", lw=1)
+        axes[2].plot(stages, at["acceptance"], "C0.-", lw=1)
+    if "lower_edge" in group:
+        axes[0].legend()
+    axes[0].set_ylabel("energy (nats)")
+    axes[1].set_ylabel("step size")
+    axes[1].set_yscale("log")
+    axes[2].set_ylabel("acceptance")
+    axes[2].axhline(0.9, color="0.7", lw=1, ls="--")
+    axes[2].set_xticks(stages, [str(name) for name in group["stage"].values], rotation=30)
+    return axes
+
+
+def _warmup(run: Any) -> Any:
+    """The group `warmup` of a run or of an InferenceData."""
+    group: Any = None
+    if hasattr(run, "last_state"):
+        kernel_of(run)
+        group = warmup_dataset(run)
+    elif "warmup" in getattr(run, "children", run):
+        group = run["warmup"]
+    if group is None:
+        raise checks.fail("run", type(run).__name__, "a run whose warm-up had something to find")
+    return group
 
 
 def plot_predictions(

@@ -13,6 +13,15 @@ from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
 DRAWS = ("reservoir", "last")
 
 
+class Trace(NamedTuple):
+    """The steps of a window, (num_steps,) each."""
+
+    #: potential energies as the chain saw them, in nats
+    potential_energy: jax.Array
+    #: log importance weights
+    log_weight: jax.Array
+
+
 class Window(NamedTuple):
     """A draw and the window of positions that it stands for."""
 
@@ -20,6 +29,8 @@ class Window(NamedTuple):
     draw: Any
     #: log of the mean weight of the window's positions
     log_weight: jax.Array
+    #: all of its steps; None before the first
+    trace: Trace | None = None
 
 
 def run_window(
@@ -55,14 +66,20 @@ def run_window(
 
     if num_steps == 1 or draw == "last":
 
-        def move(state: Any, keys: jax.Array) -> tuple[Any, None]:
-            return sampler.step(keys, state, potential_and_grad), None
+        def move(state: Any, keys: jax.Array) -> tuple[Any, Trace]:
+            state = sampler.step(keys, state, potential_and_grad)
+            record = sampler.observe(state)
+            return state, Trace(record.potential_energy, record.log_weight)
 
-        state = move(state, keys[0])[0] if num_steps == 1 else lax.scan(move, state, keys)[0]
+        if num_steps == 1:
+            state, trace = move(state, keys[0])
+            trace = jax.tree.map(lambda x: x[None], trace)
+        else:
+            state, trace = lax.scan(move, state, keys)
         record = sampler.observe(state)
-        return state, Window(record, record.log_weight)
+        return state, Window(record, record.log_weight, trace)
 
-    def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, None]:
+    def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, Trace]:
         state, chosen, log_total = carry
         keys, uniform = randomness
         state = sampler.step(keys, state, potential_and_grad)
@@ -71,14 +88,15 @@ def run_window(
         # False as long as no position has any weight: -inf - -inf is not a number.
         take = uniform < jnp.exp(offered.log_weight - log_total)
         chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
-        return (state, chosen, log_total), None
+        trace = Trace(offered.potential_energy, offered.log_weight)
+        return (state, chosen, log_total), trace
 
     # The position before the window stays the draw only if every attempt is refused: no weight.
     before = sampler.observe(state)
     before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
-    (state, chosen, log_total), _ = lax.scan(
+    (state, chosen, log_total), trace = lax.scan(
         move_and_offer,
         (state, before, before.log_weight),
         (keys, random.uniform(key_offers, (num_steps,))),
     )
-    return state, Window(chosen, log_total - jnp.log(num_steps))
+    return state, Window(chosen, log_total - jnp.log(num_steps), trace)

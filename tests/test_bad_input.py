@@ -138,12 +138,35 @@ def contour_run():
 
 
 CONSTRUCTION = {
-    "no step size": (lambda: contour(step_size=None), "`step_size` must be given", "halve"),
+    "no warm-up for a step size": (
+        lambda: started(contour(step_size=None), init_params=jnp.zeros(2)),
+        "`num_warmup`",
+        "at least 20",
+        "`step_size` is found",
+        "got 0",
+    ),
     "step size 0": (lambda: contour(step_size=0), "`step_size`", "above 0", "got 0"),
     "step size negative": (lambda: contour(step_size=-0.1), "`step_size`", "got -0.1"),
     "step size nan": (lambda: contour(step_size=float("nan")), "`step_size`", "finite", "nan"),
     "step size text": (lambda: contour(step_size="big"), "`step_size`", "'big'"),
-    "no partition": (lambda: contour(partition=None), "`partition` must be given", "SGLD"),
+    "no warm-up for a partition": (
+        lambda: started(contour(partition=None), init_params=jnp.zeros(2)),
+        "`num_warmup`",
+        "`partition` is found",
+        "got 0",
+    ),
+    "preconditioner text": (lambda: contour(preconditioner="rms"), "`preconditioner`", "'rms'"),
+    "preconditioner of another shape": (
+        lambda: started(contour(preconditioner=jnp.ones(3)), init_params=jnp.zeros(2)),
+        "`preconditioner`",
+        "(3,)",
+        "(2,)",
+    ),
+    "preconditioner not positive": (
+        lambda: contour(preconditioner=jnp.array([1.0, 0.0])),
+        "`preconditioner`",
+        "above 0",
+    ),
     "partition a tuple": (lambda: contour(partition=(0, 1, 5)), "`partition`", "(0, 1, 5)"),
     "edges out of order": (lambda: EnergyPartition(3, 1, 5), "`upper`", "got 1", "3"),
     "edges equal": (lambda: EnergyPartition(3, 3, 5), "`upper`", "got 3"),

@@ -23,7 +23,11 @@ PURE = [
     "flat.py",
     "numpy_data.py",
     "random_bits.py",
-    *(str(path.relative_to(ROOT)) for path in (ROOT / "samplers").glob("*.py")),
+    *(
+        str(path.relative_to(ROOT))
+        for folder in ("samplers", "adaptation")
+        for path in (ROOT / folder).glob("*.py")
+    ),
 ]
 STATISTICS = {"arviz_versions.py"}
 ABOVE = {
@@ -40,6 +44,7 @@ ABOVE = {
     "prediction",
     "resampling",
     "summary",
+    "warmup_report",
     "weighted_draws",
 }
 

@@ -8,8 +8,13 @@ import pytest
 from matplotlib.figure import Figure
 from numpyro.infer import MCMC
 
-from numpyro_contour import SGLD, ContourSGLD, EnergyPartition
-from numpyro_contour.plots import plot_energy_histogram, plot_predictions, plot_weighted_draws
+from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data
+from numpyro_contour.plots import (
+    plot_energy_histogram,
+    plot_predictions,
+    plot_warmup,
+    plot_weighted_draws,
+)
 
 
 @pytest.fixture
@@ -160,3 +165,24 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
     with pytest.raises(ImportError, match=r"pip install numpyro_contour\[plots\]"):
         plot_weighted_draws([[0.0, 1.0]], [1.0])
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_warmup_is_drawn_by_stage():
+    kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, num_steps=10)
+    mcmc = MCMC(kernel, num_warmup=50, num_samples=5, progress_bar=False)
+    mcmc.run(jax.random.key(0), init_params=jnp.array(1.0))
+    idata = to_inference_data(mcmc)
+    for run in (mcmc, idata):
+        axes = plot_warmup(run, axes=Figure().subplots(3, 1))
+        group = idata["warmup"]
+        lines = (axes[0].containers[0].lines[0], axes[1].lines[0], axes[2].lines[0])
+        for line, name in zip(lines, ("energy", "step_size", "acceptance")):
+            drawn_values = np.asarray(line.get_ydata(), float)
+            np.testing.assert_allclose(drawn_values, group[name].values[0])
+        labels = [label.get_text() for label in axes[2].get_xticklabels()]
+        assert labels == list(group["stage"].values)
+    with pytest.raises(ValueError, match="`axes` takes three"):
+        plot_warmup(mcmc, axes=Figure().subplots(2, 1))
+    with pytest.raises(ValueError, match="`run` takes a run whose warm-up had something to find"):
+        plot_warmup(contour_run(1))

@@ -16,6 +16,7 @@ from numpyro_contour.window import run_window
 class Counted(NamedTuple):
     position: jax.Array
     log_weight: jax.Array
+    potential_energy: jax.Array
 
 
 def walker(log_weights):
@@ -24,7 +25,8 @@ def walker(log_weights):
     return Sampler(
         init=lambda key, position, potential_and_grad: jnp.array(-1),
         step=lambda keys, state, potential_and_grad: state + 1,
-        observe=lambda state: Counted(state, log_weights[state]),
+        observe=lambda state: Counted(state, log_weights[state], jnp.array(0.0)),
+        place=lambda state, chain: state,
     )
 
 

@@ -7,7 +7,6 @@ run on new data, copies and pickles are safe.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -15,28 +14,22 @@ import jax
 import jax.numpy as jnp
 from jax import random
 from numpyro.infer import init_to_uniform
-from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import is_prng_key
 
 from numpyro_contour import checks, estimators
+from numpyro_contour.adaptation.plan import MIN_WARMUP
 from numpyro_contour.diffusions import NOISES
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.start import JittedStart, find_position, raise_if_unusable
+from numpyro_contour.kernels.tuned import TunedKernel, check_preconditioner
 from numpyro_contour.minibatch import ModelPotential, constrained
 from numpyro_contour.plates import MinibatchSize, check_minibatch_size, whole_rows
-from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
+from numpyro_contour.samplers.base import PotentialAndGrad
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
 from numpyro_contour.window import DRAWS, Window, run_window
 
-_STEP_SIZE_HELP = (
-    "`step_size` must be given, a number above 0 or a schedule. Start with 0.1 times the smallest "
-    "posterior variance of an unconstrained coordinate (for a model of N rows often near 0.1 / N); "
-    "halve it while `weighted_samples` reports refused or clipped steps, double it while the "
-    "energy in the progress bar hardly moves."
-)
 
-
-class SGMCMCKernel(MCMCKernel):
+class SGMCMCKernel(TunedKernel):
     """Base of the kernels: all that NumPyro asks for, around a pure sampler.
 
     A kernel defines `_sampler()` and `_state(...)`. The arguments are described at `SGLD`.
@@ -53,6 +46,7 @@ class SGMCMCKernel(MCMCKernel):
         potential_fn: Callable | None = None,
         *,
         step_size: ScalarOrSchedule | None = None,
+        preconditioner: Any = None,
         temperature: ScalarOrSchedule = 1.0,
         num_steps: int = 1,
         draw: str = "reservoir",
@@ -64,15 +58,16 @@ class SGMCMCKernel(MCMCKernel):
         if (model is None) == (potential_fn is None):
             got = "neither" if model is None else "both"
             raise ValueError(f"Give one of `model` and `potential_fn`, but got {got}.")
-        if step_size is None:
-            raise ValueError(_STEP_SIZE_HELP)
         if model is None and minibatch_size is not None:
             raise checks.fail("minibatch_size", minibatch_size, "None with `potential_fn`")
         self._model = None if model is None else checks.function("model", model)
         self._potential_fn = (
             None if potential_fn is None else checks.function("potential_fn", potential_fn)
         )
-        self._step_size = as_schedule("step_size", step_size, checks.positive)
+        self._step_size = (
+            None if step_size is None else as_schedule("step_size", step_size, checks.positive)
+        )
+        self._preconditioner = check_preconditioner(preconditioner)
         self._temperature = as_schedule("temperature", temperature, checks.non_negative)
         self._num_steps = checks.integer("num_steps", num_steps, at_least=1)
         self._draw = checks.one_of("draw", draw, DRAWS)
@@ -81,14 +76,6 @@ class SGMCMCKernel(MCMCKernel):
         self._noise = checks.one_of("noise", noise, NOISES)
         self._init_strategy = checks.function("init_strategy", init_strategy)
         self._start = JittedStart(self._start_chains)
-
-    @abstractmethod
-    def _sampler(self) -> Sampler:
-        """The pure sampler with the kernel's settings."""
-
-    @abstractmethod
-    def _state(self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array) -> Any:
-        """The public state around a window."""
 
     @property
     def model(self) -> Callable | None:
@@ -103,7 +90,8 @@ class SGMCMCKernel(MCMCKernel):
     def settings(self) -> dict[str, Any]:
         """The kernel's settings by the names of its arguments, without its model."""
         return {
-            "step_size": self._step_size,
+            "step_size": "tuned" if self._step_size is None else self._step_size,
+            "preconditioner": self._preconditioner_name(),
             "temperature": self._temperature,
             "num_steps": self._num_steps,
             "draw": self._draw,
@@ -168,8 +156,16 @@ class SGMCMCKernel(MCMCKernel):
             ValueError: `init_params` does not fit, or the potential energy is not finite there.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
+        if self._plan is not None and num_warmup < MIN_WARMUP:
+            raise ValueError(
+                f"`num_warmup` takes at least {MIN_WARMUP} draws where "
+                f"{self._to_be_found()} found in warm-up, but got {num_warmup}."
+            )
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
         raise_if_unusable(usable, state.potential_energy_estimate)
+        if self._plan is not None:
+            length = jnp.full_like(state.warmup.length, num_warmup)
+            state = state._replace(warmup=state.warmup._replace(length=length))
         return state
 
     def _start_chains(
@@ -182,11 +178,13 @@ class SGMCMCKernel(MCMCKernel):
         def start(rng_key: jax.Array, init_params: Any) -> tuple[Any, jax.Array]:
             rng_key, key_position, key_chain = random.split(rng_key, 3)
             z = find_position(key_position, potential, self._init_strategy, init_params)
-            sampler = self._sampler()
+            warmup = self._initial_warmup(z)
+            sampler = self._sampler(warmup, z)
             energy = self._flat_estimator(z, model_args, model_kwargs)
             sampler_state = sampler.init(key_chain, ravel(z), energy)
             drawn = sampler.observe(sampler_state)
-            state = self._state(z, Window(drawn, drawn.log_weight), sampler_state, rng_key)
+            window = Window(drawn, drawn.log_weight)
+            state = self._state(z, window, sampler_state, rng_key, warmup)
             chain = sampler_state.chain
             finite = jnp.isfinite(chain.potential_energy) & jnp.isfinite(chain.gradient).all()
             return state, finite
@@ -202,20 +200,27 @@ class SGMCMCKernel(MCMCKernel):
     def sample(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
         """The next draw, `num_steps` diffusion steps on."""
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        sampler = self._sampler()
+        batched = not is_prng_key(state.rng_key)
+        energy = self._flat_estimator(
+            jax.tree.map(lambda x: x[0], state.z) if batched else state.z, model_args, model_kwargs
+        )
 
-        def transition(state: Any) -> Any:
+        def lift(function: Callable) -> Callable:
+            return jax.vmap(function) if batched else function
+
+        def transition(state: Any) -> tuple[Any, Window]:
             rng_key, key = random.split(state.rng_key)
-            energy = self._flat_estimator(state.z, model_args, model_kwargs)
+            sampler = self._sampler(state.warmup, state.z)
             sampler_state, window = run_window(
                 key, state.sampler, energy, sampler, self._num_steps, self._draw
             )
             z = unravel_like(window.draw.position, state.z)
-            return self._state(z, window, sampler_state, rng_key)
+            return self._state(z, window, sampler_state, rng_key, state.warmup), window
 
-        if is_prng_key(state.rng_key):
-            return transition(state)
-        return jax.vmap(transition)(state)
+        if self._plan is None:
+            return lift(transition)(state)[0]
+        exact = self.has_exact_energy(model_args, model_kwargs)
+        return self._in_warmup(state, lift, transition, energy, exact)
 
     def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
         """From unconstrained draws to the model's sites.

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.warmup import after_flattening
 from numpyro_contour.contour import (
     INTERPOLATIONS,
     RANDOM_FIELDS,
@@ -17,22 +20,13 @@ from numpyro_contour.contour import (
     log_flattening,
     log_psi,
 )
-from numpyro_contour.diffusions import langevin
 from numpyro_contour.flat import unravel_like
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.samplers.base import Sampler
 from numpyro_contour.samplers.contour import ContourSamplerState, contour
 from numpyro_contour.schedules import Schedule, robbins_monro
-from numpyro_contour.window import Window
-
-_PARTITION_HELP = (
-    "`partition` must be given, an `EnergyPartition(lower, upper, num_bins)` of the potential "
-    "energy in nats. Run `SGLD(model, step_size=...)` first and look at its "
-    "`potential_energy_estimate` e after the warm-up: `lower` near the 1 % quantile of e, bins of "
-    "half the standard deviation of e, and `upper` above `lower` by the barrier you expect between "
-    "modes plus several standard deviations."
-)
+from numpyro_contour.window import Trace, Window
 
 
 class ContourSGLDState(NamedTuple):
@@ -57,6 +51,8 @@ class ContourSGLDState(NamedTuple):
     #: state of the pure sampler: where the chain is, and theta, the partition and all counts
     sampler: ContourSamplerState
     rng_key: jax.Array
+    #: what the warm-up has found, () where everything is given
+    warmup: Any = ()
 
     @property
     def position(self) -> Any:
@@ -89,9 +85,11 @@ class ContourSGLD(SGMCMCKernel):
 
     Args:
         model, potential_fn, num_steps, draw, minibatch_size, energy, noise: as for `SGLD`.
-        step_size, init_strategy: as for `SGLD`. `step_size` must be given.
+        step_size, preconditioner, init_strategy: as for `SGLD`.
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
-        partition: an `EnergyPartition`, in nats. Must be given.
+        partition: an `EnergyPartition`, in nats. None (default) to find it in warm-up, which needs
+            `num_warmup` of at least 20 draws.
+        num_bins: bins of a partition that is found. Defaults to 128.
         zeta: how much is flattened: 0 nothing (plain SGLD), 1 to equal probability of all bins.
             Defaults to 0.75.
         gain: schedule of the stochastic approximation, called with counts from 1.
@@ -134,6 +132,7 @@ class ContourSGLD(SGMCMCKernel):
         potential_fn: Callable | None = None,
         *,
         partition: EnergyPartition | None = None,
+        num_bins: int = 128,
         zeta: float = 0.75,
         gain: Schedule | None = None,
         interpolation: str = "forward",
@@ -145,10 +144,8 @@ class ContourSGLD(SGMCMCKernel):
         **arguments: Any,
     ):
         super().__init__(model, potential_fn, **arguments)
-        if partition is None:
-            raise ValueError(_PARTITION_HELP)
-        if not isinstance(partition, EnergyPartition):
-            raise checks.fail("partition", partition, "an EnergyPartition")
+        if partition is not None and not isinstance(partition, EnergyPartition):
+            raise checks.fail("partition", partition, "None or an EnergyPartition")
         if not callable(arguments.get("temperature", 1.0)):
             checks.positive("temperature", arguments.get("temperature", 1.0))
         if multiplier_bound is not None:
@@ -156,6 +153,9 @@ class ContourSGLD(SGMCMCKernel):
             if multiplier_bound >= 1:
                 raise checks.fail("multiplier_bound", multiplier_bound, "a number below 1 or None")
         self._partition = partition
+        self._num_bins = checks.integer("num_bins", num_bins, at_least=3)
+        if partition is not None:
+            self._num_bins = partition.num_bins
         self._gain = robbins_monro() if gain is None else checks.function("gain", gain)
         self._flattening = Flattening(
             checks.non_negative("zeta", zeta),
@@ -188,7 +188,7 @@ class ContourSGLD(SGMCMCKernel):
         shape = self._flattening
         return super().settings | {
             "zeta": shape.zeta,
-            "num_bins": self._partition.num_bins,
+            "num_bins": self._num_bins,
             "gain": self._gain,
             "interpolation": shape.interpolation,
             "one_sided": shape.one_sided,
@@ -197,17 +197,64 @@ class ContourSGLD(SGMCMCKernel):
             "weight": self._weight,
         }
 
-    def _sampler(self) -> Sampler:
+    @property
+    def _plan(self) -> Plan | None:
+        return Plan.of(
+            self._step_size is None, contour=True, finds_partition=self._partition is None
+        )
+
+    def _to_be_found(self) -> str:
+        missing = {"`step_size`": self._step_size, "`partition`": self._partition}
+        names = [name for name, value in missing.items() if value is None]
+        return " and ".join(names) + (" is" if len(names) == 1 else " are")
+
+    def _sampler(self, warmup: Any, z: Any) -> Sampler:
+        diffusion, step_size = self._diffusion(warmup, z)
+        partition, gain = self._partition, self._gain
+        if partition is None:
+            # Theta stays uniform, and nothing is flattened, until the pilot has found the bins.
+            partition = EnergyPartition(0.0, float(self._num_bins), self._num_bins)
+        if self._plan is not None:
+            gain = self._gain_after(warmup)
         return contour(
-            langevin(self._noise),
-            self._step_size,
+            diffusion,
+            step_size,
             self._temperature,
-            self._partition,
-            self._gain,
+            partition,
+            gain,
             self._flattening,
             self._random_field,
             self._weight,
         )
+
+    def _gain_after(self, warmup: Any) -> Schedule:
+        """The gain, whose count begins where theta is first updated."""
+        plan = self._plan
+        assert plan is not None
+        number = plan.number(warmup.iteration, warmup.length)
+        learns = plan.is_one_of(number, "window", "learn", "sample")
+
+        def gain(count: jax.Array) -> jax.Array:
+            value = self._gain(jnp.maximum(count - warmup.gain_origin, 1))
+            return jnp.where(learns, value, 0.0)
+
+        return gain
+
+    def _explored(self, plan: Plan, state: ContourSGLDState, trace: Trace) -> ContourSGLDState:
+        sampler = state.sampler
+        warmup, partition, theta = after_flattening(
+            plan,
+            state.warmup,
+            *trace,
+            sampler.chain.steps,
+            sampler.partition,
+            sampler.theta,
+            finds_partition=self._partition is None,
+        )
+        assert partition is not None
+        assert theta is not None
+        sampler = sampler._replace(partition=partition, theta=theta)
+        return state._replace(sampler=sampler, warmup=warmup)
 
     def log_flattening(self, state: ContourSGLDState, energy: jax.Array) -> jax.Array:
         """Log weight of potential energies, in nats, by the theta of one chain's state."""
@@ -222,7 +269,7 @@ class ContourSGLD(SGMCMCKernel):
         return jax.vmap(weigh)(energy)
 
     def _state(
-        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array
+        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
     ) -> ContourSGLDState:
         return ContourSGLDState(
             z=z,
@@ -235,13 +282,15 @@ class ContourSGLD(SGMCMCKernel):
             step_size=window.draw.step_size,
             sampler=sampler_state,
             rng_key=rng_key,
+            warmup=warmup,
         )
 
     def get_diagnostics_str(self, state: ContourSGLDState) -> str:
         """The text of the progress bar."""
         visited = np.mean(np.asarray(state.sampler.theta.bin_counts) > 0)
         return (
-            f"energy {float(state.potential_energy_estimate):.1f}, "
+            f"{self._stage_text(state)}energy {float(state.potential_energy_estimate):.1f}, "
+            f"step size {float(state.step_size):.1e}, "
             f"multiplier {float(state.gradient_multiplier):.2f}, "
             f"bins visited {visited:.0%}"
         )

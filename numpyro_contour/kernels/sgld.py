@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from numpyro_contour.diffusions import langevin
 from numpyro_contour.flat import unravel_like
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.samplers.base import Sampler
@@ -30,6 +29,8 @@ class SGLDState(NamedTuple):
     #: state of the pure sampler: where the chain is and the guard's counts
     sampler: SGLDSamplerState
     rng_key: jax.Array
+    #: what the warm-up has found, () where everything is given
+    warmup: Any = ()
 
     @property
     def position(self) -> Any:
@@ -40,7 +41,7 @@ class SGLDState(NamedTuple):
 class SGLD(SGMCMCKernel):
     r"""Stochastic gradient Langevin dynamics on minibatches of any NumPyro model.
 
-    .. math:: x_{k+1} = x_k - \epsilon \nabla \tilde U(x_k) + \sqrt{2 \tau \epsilon}\, \xi_k
+    .. math:: x_{k+1} = x_k - \epsilon M \nabla \tilde U(x_k) + \sqrt{2 \tau \epsilon M}\, \xi_k
 
     with :math:`\tilde U` the potential energy estimated from a fresh minibatch. It does not leave a
     mode whose barrier is many nats high: compare `ContourSGLD`.
@@ -50,7 +51,10 @@ class SGLD(SGMCMCKernel):
             drawn with replacement, at every step.
         potential_fn: instead of a model, a function of any pytree to a potential energy in nats;
             `MCMC.run` then needs `init_params`.
-        step_size: :math:`\epsilon > 0`, a number or a schedule `count -> value`. Must be given.
+        step_size: :math:`\epsilon > 0`, a number or a schedule `count -> value`. None (default) to
+            find it in warm-up, which needs `num_warmup` of at least 20 draws.
+        preconditioner: the diagonal of M, a pytree like z; "identity"; or None (default), which
+            finds M in warm-up together with the step size, and is 1 where that is given.
         temperature: :math:`\tau \ge 0`, a number or a schedule. Defaults to 1.
         num_steps: steps for each draw. Defaults to 1. Larger values save memory and the cost of
             collecting draws.
@@ -91,10 +95,13 @@ class SGLD(SGMCMCKernel):
         """The state fields that are collected for each draw."""
         return ("z", "potential_energy_estimate", "log_weight", "draw_log_weight", "step_size")
 
-    def _sampler(self) -> Sampler:
-        return sgld(langevin(self._noise), self._step_size, self._temperature)
+    def _sampler(self, warmup: Any, z: Any) -> Sampler:
+        diffusion, step_size = self._diffusion(warmup, z)
+        return sgld(diffusion, step_size, self._temperature)
 
-    def _state(self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array) -> SGLDState:
+    def _state(
+        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
+    ) -> SGLDState:
         return SGLDState(
             z=z,
             potential_energy_estimate=window.draw.potential_energy,
@@ -103,11 +110,12 @@ class SGLD(SGMCMCKernel):
             step_size=window.draw.step_size,
             sampler=sampler_state,
             rng_key=rng_key,
+            warmup=warmup,
         )
 
     def get_diagnostics_str(self, state: SGLDState) -> str:
         """The text of the progress bar."""
         return (
-            f"energy {float(state.potential_energy_estimate):.1f}, "
+            f"{self._stage_text(state)}energy {float(state.potential_energy_estimate):.1f}, "
             f"step size {float(state.step_size):.1e}"
         )

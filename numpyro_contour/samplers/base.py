@@ -21,14 +21,16 @@ class Sampler(NamedTuple):
     """A sampler as pure functions.
 
     `init(key, position, potential_and_grad) -> state`,
-    `step(keys, state, potential_and_grad) -> state` and `observe(state) -> draw`, a NamedTuple
-    with at least the fields of `Draw`. A step takes two keys, for the move and for the potential
-    energy: many keys split at once cost far less than a split at every step.
+    `step(keys, state, potential_and_grad) -> state`, `observe(state) -> draw`, a NamedTuple with at
+    least the fields of `Draw`, and `place(state, chain) -> state`, the sampler's state with its
+    chain where another algorithm has moved it. A step takes two keys, for the move and for the
+    potential energy: many keys split at once cost far less than a split at every step.
     """
 
     init: Callable[..., Any]
     step: Callable[..., Any]
     observe: Callable[[Any], Any]
+    place: Callable[[Any, Any], Any]
 
 
 class Draw(NamedTuple):

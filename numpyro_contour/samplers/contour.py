@@ -191,4 +191,7 @@ def contour(
             state.gradient_multiplier,
         )
 
-    return Sampler(init, step, observe)
+    def place(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
+        return look(state, chain)[0]
+
+    return Sampler(init, step, observe, place)

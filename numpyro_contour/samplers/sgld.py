@@ -73,4 +73,7 @@ def sgld(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sa
             next_step_size(chain, step_size),
         )
 
-    return Sampler(init, step, observe)
+    def place(state: SGLDSamplerState, chain: Chain) -> SGLDSamplerState:
+        return state._replace(chain=chain)
+
+    return Sampler(init, step, observe, place)

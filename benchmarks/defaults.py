@@ -1,0 +1,328 @@
+"""No argument given: what the warm-up finds on targets of known answers, against NUTS and exact."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jax import random
+from numpyro.infer import MCMC, NUTS
+
+from benchmarks.tables import markdown_table, total_variation
+from numpyro_contour import ContourSGLD, weighted_samples
+from numpyro_contour.examples import mixture, nine_modes
+
+CHAINS = 16
+
+
+@dataclass(frozen=True)
+class Target:
+    """A model or potential, its budget, and how a run's error is told."""
+
+    name: str
+    steps: int
+    warmup: int
+    #: `(x, weights) -> {figure: value}`
+    errors: Callable
+    potential: Callable | None = None
+    start: Any = None
+    model: Callable | None = None
+    data: tuple = ()
+    num_steps: int = 10
+
+
+def run(target: Target, kernel_class: type = ContourSGLD, **arguments: Any) -> MCMC:
+    """A run with nothing given but the target."""
+    if target.model is None:
+        kernel = kernel_class(
+            potential_fn=target.potential, num_steps=target.num_steps, **arguments
+        )
+    else:
+        kernel = kernel_class(target.model, num_steps=target.num_steps, **arguments)
+    mcmc = MCMC(
+        kernel,
+        num_warmup=target.warmup // target.num_steps,
+        num_samples=target.steps // target.num_steps,
+        num_chains=CHAINS,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(random.key(0), *target.data, init_params=target.start)
+    return mcmc
+
+
+# ------------------------------------------------------------------------------ mode masses
+
+
+def tv_of(masses: Callable, exact: np.ndarray) -> Callable:
+    """Total variation of mode masses, of single chains and pooled."""
+
+    def errors(x: Any, weights: np.ndarray) -> dict[str, float]:
+        found = masses(x, weights / weights.mean(1, keepdims=True))
+        return {
+            "TV a chain": total_variation(found, exact).mean(),
+            "TV pooled": total_variation(found.mean(0), exact),
+        }
+
+    return errors
+
+
+def share(indicator: Callable) -> Callable:
+    """The masses of a mode and of its complement."""
+
+    def masses(x: Any, weights: np.ndarray) -> np.ndarray:
+        mass = (weights * indicator(x)).mean(1)
+        return np.stack([mass, 1 - mass], -1)
+
+    return masses
+
+
+def two_modes(x: jax.Array) -> jax.Array:
+    """0.6 and 0.4 of two unit normals in ten dimensions, a barrier of 11 nats."""
+    shift = 4.7 / np.sqrt(10)
+    left = np.log(0.4) - 0.5 * jnp.sum((x + shift) ** 2)
+    right = np.log(0.6) - 0.5 * jnp.sum((x - shift) ** 2)
+    return -jnp.logaddexp(left, right)
+
+
+def gauss(x: jax.Array) -> jax.Array:
+    """Twenty standard normals."""
+    return 0.5 * jnp.sum(x**2)
+
+
+def gauss_errors(x: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    """Error of the mean energy, and effective draws by the spread of the chains' means."""
+    energy = 0.5 * (x**2).sum(-1)
+    means = (weights * energy).mean(1) / weights.mean(1)
+    variance = ((weights[..., None] * x).mean(1) / weights.mean(1)[:, None]).var()
+    return {
+        "error of E[U]": means.mean() - 10.0,
+        "sd": means.std() / np.sqrt(len(means)),
+        "ESS a chain": 1 / variance,
+    }
+
+
+# ------------------------------------------------------------------------------ models
+
+
+def mixture_model(y: jax.Array) -> None:
+    """Two exchangeable components of known scale."""
+    mu = numpyro.sample("mu", dist.Normal(0, 5).expand([2]).to_event(1))
+    with numpyro.plate("rows", len(y)):
+        components = dist.Normal(mu, 1.0)
+        numpyro.sample(
+            "y", dist.MixtureSameFamily(dist.Categorical(probs=jnp.ones(2) / 2), components), obs=y
+        )
+
+
+def mixture_data(rows: int) -> jax.Array:
+    """Half of the rows from each component."""
+    signs = jnp.where(jnp.arange(rows) % 2 == 0, 1.0, -1.0)
+    return 2.0 * signs + random.normal(random.key(rows), (rows,))
+
+
+def eight_schools() -> None:
+    """Eight schools, non-centred."""
+    y = jnp.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5))
+    with numpyro.plate("schools", 8):
+        z = numpyro.sample("z", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mu + tau * z, sigma), obs=y)
+
+
+def regression(x: jax.Array, y: jax.Array) -> None:
+    """A linear regression with unknown scale."""
+    beta = numpyro.sample("beta", dist.Normal(0, 1).expand([x.shape[1]]).to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(1))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(x @ beta, sigma), obs=y)
+
+
+def regression_data() -> tuple:
+    """5,000 rows, 26 correlated columns, the first constant."""
+    keys = random.split(random.key(1), 4)
+    x = random.normal(keys[0], (5000, 26)) @ (
+        jnp.eye(26) + 0.2 * random.normal(keys[1], (26, 26)) / jnp.sqrt(26)
+    )
+    x = x.at[:, 0].set(1.0)
+    y = x @ (0.5 * random.normal(keys[2], (26,))) + 0.7 * random.normal(keys[3], (5000,))
+    return x, y
+
+
+def poisson(counts: jax.Array, group: jax.Array) -> None:
+    """A hierarchy of Poisson rates."""
+    mu = numpyro.sample("mu", dist.Normal(0, 2))
+    scale = numpyro.sample("scale", dist.HalfNormal(1))
+    with numpyro.plate("groups", 10):
+        effect = numpyro.sample("effect", dist.Normal(0, 1))
+    with numpyro.plate("rows", len(counts)):
+        numpyro.sample("y", dist.Poisson(jnp.exp(mu + scale * effect[group])), obs=counts)
+
+
+def poisson_data() -> tuple:
+    """500 counts in ten groups."""
+    group = jnp.arange(500) % 10
+    rate = jnp.exp(1.0 + 0.6 * random.normal(random.key(3), (10,)))
+    return random.poisson(random.key(4), rate[group]), group
+
+
+def logistic(x: jax.Array, y: jax.Array) -> None:
+    """A logistic regression."""
+    beta = numpyro.sample("beta", dist.Normal(0, 10).expand([x.shape[1]]).to_event(1))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Bernoulli(logits=x @ beta), obs=y)
+
+
+def logistic_data() -> tuple:
+    """2,000 rows, 20 columns of scales from 0.1 to 10."""
+    keys = random.split(random.key(5), 3)
+    scales = jnp.logspace(-1, 1, 20)
+    x = random.normal(keys[0], (2000, 20))
+    y = random.bernoulli(keys[1], jax.nn.sigmoid(x @ random.normal(keys[2], (20,)) * 0.5))
+    return x * scales, y.astype(jnp.int32)
+
+
+def against_nuts(model: Callable, data: tuple) -> Callable:
+    """Worst error of a mean in posterior sds, and the range of the ratios of sds."""
+
+    def errors(x: dict, weights: np.ndarray) -> dict[str, float]:
+        nuts = MCMC(
+            NUTS(model),
+            num_warmup=1000,
+            num_samples=5000,
+            num_chains=4,
+            chain_method="vectorized",
+            progress_bar=False,
+        )
+        nuts.run(random.key(9), *data)
+        truth = nuts.get_samples()
+        means, ratios = [], []
+        w = (weights / weights.mean(1, keepdims=True)).ravel()
+        w = w / w.sum()
+        for name, values in truth.items():
+            true = np.asarray(values, np.float64).reshape(len(values), -1)
+            ours = np.asarray(x[name], np.float64).reshape(len(w), -1)
+            mean = w @ ours
+            sd = np.sqrt(w @ (ours - mean) ** 2)
+            means += list((mean - true.mean(0)) / true.std(0))
+            ratios += list(sd / true.std(0))
+        return {
+            "worst mean": np.abs(means).max(),
+            "sd ratio min": min(ratios),
+            "max": max(ratios),
+        }
+
+    return errors
+
+
+def spread_starts(low: float, high: float, d: int) -> np.ndarray:
+    """Starts of the chains along the diagonal."""
+    return np.linspace(low, high, CHAINS)[:, None] * np.ones(d)
+
+
+def targets() -> dict[str, Target]:
+    """The table's rows."""
+    nine = nine_modes
+    rows = [
+        Target(
+            "mix1",
+            200_000,
+            20_000,
+            tv_of(share(lambda x: x > mixture.DIVIDE), np.array([0.6, 0.4])),
+            potential=mixture.potential,
+            start=jnp.linspace(-8, 6, CHAINS),
+        ),
+        Target(
+            "nine",
+            200_000,
+            20_000,
+            tv_of(
+                lambda x, w: np.stack([nine.mode_masses(a, b).ravel() for a, b in zip(x, w)]),
+                nine.exact_masses().ravel(),
+            ),
+            potential=nine.potential,
+            start=jnp.zeros((CHAINS, 2)),
+        ),
+        Target(
+            "two10d",
+            100_000,
+            10_000,
+            tv_of(share(lambda x: x.sum(-1) > 0), np.array([0.6, 0.4])),
+            potential=two_modes,
+            start=spread_starts(-1.5, 1.5, 10),
+        ),
+        Target(
+            "gauss20d",
+            200_000,
+            20_000,
+            gauss_errors,
+            potential=gauss,
+            start=jnp.ones((CHAINS, 20)),
+        ),
+    ]
+    for rows_of in (20, 30):
+        rows.append(
+            Target(
+                f"mixture{rows_of}",
+                200_000,
+                20_000,
+                tv_of(share(lambda x: x["mu"][..., 0] < x["mu"][..., 1]), np.array([0.5, 0.5])),
+                model=mixture_model,
+                data=(mixture_data(rows_of),),
+            )
+        )
+    for name, model, data in (
+        ("eight schools", eight_schools, ()),
+        ("regression", regression, regression_data()),
+        ("poisson", poisson, poisson_data()),
+        ("logistic", logistic, logistic_data()),
+    ):
+        steps = 200_000 if name == "poisson" else 50_000
+        rows.append(Target(name, steps, 10_000, against_nuts(model, data), model=model, data=data))
+    return {target.name: target for target in rows}
+
+
+def main(names: tuple = (), kernel_class: type = ContourSGLD, **arguments: Any) -> str:
+    """The table, as text."""
+    rows = []
+    for name, target in targets().items():
+        if names and name not in names:
+            continue
+        begin = time.perf_counter()
+        mcmc = run(target, kernel_class, **arguments)
+        x, log_weights = weighted_samples(mcmc)
+        seconds = time.perf_counter() - begin
+        found = target.errors(jax.tree.map(np.asarray, x), np.exp(log_weights))
+        step_size = np.asarray(mcmc.last_state.step_size).mean()
+        rows.append(
+            [
+                name,
+                f"{target.steps:,} + {target.warmup:,}",
+                ", ".join(f"{figure} {value:.3f}" for figure, value in found.items()),
+                f"{step_size:.2f}",
+                f"{seconds:.0f}",
+            ]
+        )
+        print(*rows[-1], sep=" | ", flush=True)
+    return (
+        "## Nothing given: what the warm-up finds\n\n"
+        f"`{kernel_class.__name__}` with no argument but `num_steps=10`, {CHAINS} chains. Means "
+        "are off by so many posterior standard deviations of NUTS, whose own "
+        "error is about 0.02.\n\n"
+        + markdown_table(["target", "steps + warm-up", "figures", "step size", "seconds"], rows)
+    )
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(tuple(sys.argv[1:]))

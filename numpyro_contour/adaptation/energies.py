@@ -1,0 +1,89 @@
+"""Energies of a window of steps, their spread, and the energy partition that fits them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.contour import LOG_THETA_FLOOR
+from numpyro_contour.partition import EnergyPartition
+
+#: Energies that are remembered of a window, evenly spaced in it.
+SIZE = 1024
+
+#: Lower edge below the 1 % quantile, and width of a bin, in standard deviations of the energy.
+_MARGIN = 0.25
+_WIDTH = 0.5
+
+
+class Energies(NamedTuple):
+    """Evenly spaced energies of a window."""
+
+    #: potential energies in nats, (SIZE,)
+    values: jax.Array
+    #: their log importance weights, -inf where a place is empty, (SIZE,)
+    log_weights: jax.Array
+
+
+class Spread(NamedTuple):
+    """Where the energies of the target lie."""
+
+    #: weighted 1 % quantile, in nats
+    low: jax.Array
+    #: weighted mean, in nats
+    mean: jax.Array
+    #: weighted standard deviation, in nats
+    sd: jax.Array
+
+
+def no_energies() -> Energies:
+    """An empty window."""
+    dtype = jnp.result_type(float)
+    return Energies(jnp.zeros((SIZE,), dtype), jnp.full((SIZE,), -jnp.inf, dtype))
+
+
+def remember(
+    energies: Energies,
+    values: jax.Array,
+    log_weights: jax.Array,
+    first: jax.Array,
+    total: jax.Array,
+) -> Energies:
+    """Put steps `first`, `first + 1`, ... of a window of `total` steps into their places."""
+    steps = first + jnp.arange(values.shape[0])
+    dtype = energies.values.dtype
+    places = jnp.floor(steps.astype(dtype) / total.astype(dtype) * SIZE).astype(jnp.int32)
+    return Energies(
+        energies.values.at[places].set(values.astype(dtype), mode="drop"),
+        energies.log_weights.at[places].set(log_weights.astype(dtype), mode="drop"),
+    )
+
+
+def spread(energies: Energies) -> Spread:
+    """Weighted 1 % quantile, mean and standard deviation."""
+    usable = jnp.isfinite(energies.values) & jnp.isfinite(energies.log_weights)
+    log_weights = jnp.where(usable, energies.log_weights, -jnp.inf)
+    weights = jax.nn.softmax(log_weights)
+    values = jnp.where(usable, energies.values, jnp.inf)
+    order = jnp.argsort(values)
+    reached = jnp.cumsum(weights[order]) >= 0.01
+    low = values[order][jnp.argmax(reached)]
+    values = jnp.where(usable, values, low)  # relative to `low`: energies may have a large offset
+    mean = jnp.sum(weights * (values - low))
+    sd = jnp.sqrt(jnp.sum(weights * (values - low - mean) ** 2))
+    return Spread(low, low + mean, sd)
+
+
+def fitting_partition(low: jax.Array, sd: jax.Array, num_bins: int) -> EnergyPartition:
+    """Bins of half a standard deviation from just below the 1 % quantile upwards."""
+    lower = low - _MARGIN * sd
+    return EnergyPartition.tree_unflatten(num_bins, (lower, lower + _WIDTH * sd * num_bins))
+
+
+def carry_over(log_theta: jax.Array, old: EnergyPartition, new: EnergyPartition) -> jax.Array:
+    """Log theta on the bins of a new partition: the density is carried over and normalised."""
+    places = old.coordinate(new.edges[:-1])
+    moved = jnp.interp(places, jnp.arange(old.num_bins, dtype=places.dtype), log_theta)
+    return jnp.maximum(jax.nn.log_softmax(moved), LOG_THETA_FLOOR)

@@ -1,0 +1,64 @@
+"""The plan of a warm-up: its stages and what share of it each takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+#: Fewest draws of warm-up from which anything is tuned: each stage needs one of its own.
+MIN_WARMUP = 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages in their order, and the shares of the warm-up at which they end.
+
+    A stage is one of "descent", "tune" (step size and preconditioner), "settle" (the final step
+    size), "pilot" (energies of the unflattened density), "window" (flattened, the energy
+    partition renewed at its end) and "learn" (flattened, the partition kept).
+    """
+
+    stages: tuple[str, ...]
+    ends: tuple[float, ...]
+
+    @classmethod
+    def of(cls, tunes_step_size: bool, contour: bool, finds_partition: bool) -> Plan | None:
+        """The plan for what is to be found, None if that is nothing."""
+        if not (tunes_step_size or finds_partition):
+            return None
+        shares: list[tuple[str, float]] = [("descent", 0.1)]
+        if tunes_step_size:
+            shares += [("tune", 0.05), ("tune", 0.05), ("tune", 0.1), ("tune", 0.1)]
+            shares += [("settle", 0.1)]
+        if finds_partition:
+            shares += [("pilot", 0.1)]
+            shares += [("window", 0.4 / 7), ("window", 0.8 / 7), ("learn", 1.6 / 7)]
+        elif contour:
+            shares += [("learn", 0.4)]
+        total = sum(share for _, share in shares)
+        ends, end = [], 0.0
+        for _, share in shares:
+            end += share / total
+            ends.append(min(end, 1.0))
+        ends[-1] = 1.0
+        return cls(tuple(stage for stage, _ in shares), tuple(ends))
+
+    def has(self, *stages: str) -> bool:
+        """Whether any of the stages is part of the plan."""
+        return any(stage in self.stages for stage in stages)
+
+    def bounds(self, length: jax.Array) -> jax.Array:
+        """The iterations at which the stages end, (stages,)."""
+        ends = jnp.asarray(self.ends, jnp.float32) * jnp.asarray(length, jnp.float32)
+        return jnp.round(ends).astype(jnp.int32)
+
+    def number(self, iteration: jax.Array, length: jax.Array) -> jax.Array:
+        """The number of the stage of an iteration, from 0; after the warm-up that of stages."""
+        return jnp.sum(iteration >= self.bounds(length))
+
+    def is_one_of(self, number: jax.Array, *stages: str) -> jax.Array:
+        """Whether the stage of this number is one of those named."""
+        table = [stage in stages for stage in self.stages] + ["sample" in stages]
+        return jnp.asarray(table)[number]

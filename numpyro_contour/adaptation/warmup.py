@@ -1,0 +1,198 @@
+"""The warm-up of one chain: its stages one after the other, and what each of them found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.adaptation.energies import (
+    Energies,
+    carry_over,
+    fitting_partition,
+    no_energies,
+    remember,
+    spread,
+)
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.tuning import Tuning, end_of_stage
+from numpyro_contour.contour import ThetaState, initial_theta
+from numpyro_contour.partition import EnergyPartition
+
+# The spread of energies that a window finds counts within these factors of the pilot's.
+_SD_RANGE = (0.3, 3.0)
+
+
+class History(NamedTuple):
+    """What each stage found, (stages,); not a number where a stage does not look for it."""
+
+    step_size: jax.Array
+    #: mean acceptance statistic
+    acceptance: jax.Array
+    #: mean potential energy and its standard deviation, weighted, in nats
+    energy: jax.Array
+    energy_sd: jax.Array
+    #: the partition at the end of the stage, in nats
+    lower: jax.Array
+    upper: jax.Array
+
+
+class Warmup(NamedTuple):
+    """Warm-up of one chain, kept in the kernel's state."""
+
+    #: draws so far, and how many the warm-up takes
+    iteration: jax.Array
+    length: jax.Array
+    tuning: Tuning
+    energies: Energies
+    #: standard deviation of the energy in the pilot
+    pilot_sd: jax.Array
+    #: steps of the chain when theta was first updated
+    gain_origin: jax.Array
+    history: History
+
+
+def initial_warmup(plan: Plan, size: int, tuning: Tuning) -> Warmup:
+    """Before the first draw; `length` is set when it is known."""
+    dtype = jnp.result_type(float)
+    count = jnp.zeros((), jnp.int32)
+    blank = jnp.full((len(plan.stages),), jnp.nan, dtype)
+    return Warmup(
+        iteration=count,
+        length=count,
+        tuning=tuning,
+        energies=no_energies(),
+        pilot_sd=jnp.zeros((), dtype),
+        gain_origin=count,
+        history=History(*([blank] * len(History._fields))),
+    )
+
+
+class Place(NamedTuple):
+    """Where in its plan a warm-up is."""
+
+    #: number of the stage
+    number: jax.Array
+    #: draws since the stage began, and draws that it takes
+    since: jax.Array
+    total: jax.Array
+    #: whether the draw that is being made ends the stage
+    ends: jax.Array
+
+
+def place(plan: Plan, warmup: Warmup) -> Place:
+    """Where in its plan a warm-up is, before its next draw."""
+    bounds = plan.bounds(warmup.length)
+    number = plan.number(warmup.iteration, warmup.length)
+    starts = jnp.concatenate([jnp.zeros((1,), jnp.int32), bounds])
+    start = starts[number]
+    end = bounds[jnp.minimum(number, len(plan.stages) - 1)]
+    return Place(number, warmup.iteration - start, end - start, warmup.iteration + 1 == end)
+
+
+def record(history: History, here: Place, **found: jax.Array) -> History:
+    """Note what the stage found, if it ends."""
+    row = jnp.arange(history.step_size.shape[-1]) == here.number
+    write = row & here.ends
+    return history._replace(
+        **{name: jnp.where(write, value, getattr(history, name)) for name, value in found.items()}
+    )
+
+
+def after_tuning(
+    plan: Plan,
+    warmup: Warmup,
+    tuning: Tuning,
+    temperature: jax.Array,
+    keep_preconditioner: bool,
+    keep_step_size: bool,
+) -> Warmup:
+    """The warm-up after a draw of descent or tuning."""
+    here = place(plan, warmup)
+    last_tune = max((i for i, s in enumerate(plan.stages) if s == "tune"), default=-1)
+    moments = tuning.moments
+    count = jnp.maximum(moments.steps, 1)
+    history = record(
+        warmup.history,
+        here,
+        step_size=jnp.exp(tuning.step_size.log_average),
+        acceptance=moments.acceptance / count,
+        energy=moments.energy,
+        energy_sd=jnp.sqrt(moments.energy_squares / count),
+    )
+    ended = end_of_stage(
+        tuning,
+        temperature,
+        plan.is_one_of(here.number, "descent"),
+        plan.is_one_of(here.number, "tune"),
+        here.number == last_tune,
+        keep_preconditioner,
+        keep_step_size,
+    )
+    tuning = jax.tree.map(lambda a, b: jnp.where(here.ends, a, b), ended, tuning)
+    return warmup._replace(iteration=warmup.iteration + 1, tuning=tuning, history=history)
+
+
+def after_flattening(
+    plan: Plan,
+    warmup: Warmup,
+    energies: jax.Array,
+    log_weights: jax.Array,
+    steps: jax.Array,
+    partition: EnergyPartition | None,
+    theta: ThetaState | None,
+    finds_partition: bool,
+) -> tuple[Warmup, EnergyPartition | None, ThetaState | None]:
+    """The warm-up after a draw of pilot, window or learning: the partition is renewed at their end.
+
+    Args:
+        plan: the plan.
+        warmup: the warm-up so far.
+        energies: potential energies of the draw's steps, (steps,).
+        log_weights: their log importance weights.
+        steps: steps of the chain so far.
+        partition: the chain's partition, None for kernels without one.
+        theta: its theta.
+        finds_partition: whether the partition is to be found.
+    """
+    here = place(plan, warmup)
+    per_draw = energies.shape[0]
+    fresh = no_energies()
+    start = here.since == 0
+    buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), fresh, warmup.energies)
+    buffer = remember(buffer, energies, log_weights, here.since * per_draw, here.total * per_draw)
+    found = spread(buffer)
+    is_pilot = plan.is_one_of(here.number, "pilot")
+    pilot_ends = is_pilot & here.ends
+    pilot_sd = jnp.where(pilot_ends, found.sd, warmup.pilot_sd)
+    if partition is not None and theta is not None and finds_partition:
+        num_bins = partition.num_bins
+        sd = jnp.clip(found.sd, _SD_RANGE[0] * pilot_sd, _SD_RANGE[1] * pilot_sd)
+        new = fitting_partition(found.low, sd, num_bins)
+        # The lower edge never rises: what lies below the partition is not flattened.
+        lower = jnp.where(is_pilot, new.lower, jnp.minimum(new.lower, partition.lower))
+        new = EnergyPartition.tree_unflatten(num_bins, (lower, lower + (new.upper - new.lower)))
+        blank = initial_theta(num_bins)
+        log_theta = carry_over(theta.log_theta, partition, new)
+        carried = blank._replace(log_theta=jnp.where(is_pilot, blank.log_theta, log_theta))
+        renew = here.ends & plan.is_one_of(here.number, "pilot", "window")
+        usable = jnp.isfinite(new.lower) & (sd > 0)
+        partition, theta = jax.tree.map(
+            lambda a, b: jnp.where(renew & usable, a, b), (new, carried), (partition, theta)
+        )
+    history = record(warmup.history, here, energy=found.mean, energy_sd=found.sd)
+    if partition is not None:
+        history = record(history, here, lower=partition.lower, upper=partition.upper)
+    history = record(history, here, step_size=jnp.exp(warmup.tuning.step_size.log_average))
+    return (
+        warmup._replace(
+            iteration=warmup.iteration + 1,
+            energies=buffer,
+            pilot_sd=pilot_sd,
+            gain_origin=jnp.where(pilot_ends, steps, warmup.gain_origin),
+            history=history,
+        ),
+        partition,
+        theta,
+    )

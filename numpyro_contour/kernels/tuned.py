@@ -1,0 +1,183 @@
+"""The warm-up of a kernel: what is not given is found before the first draw is kept."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from numpyro.infer.mcmc import MCMCKernel
+
+from numpyro_contour import checks
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.tuning import initial_tuning, tuning_step
+from numpyro_contour.adaptation.warmup import after_flattening, after_tuning, initial_warmup, place
+from numpyro_contour.diffusions import Diffusion, langevin
+from numpyro_contour.flat import ravel, unravel_like
+from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
+from numpyro_contour.schedules import Schedule
+from numpyro_contour.window import Trace, Window
+
+
+def check_preconditioner(value: Any) -> Any:
+    """The argument `preconditioner`."""
+    if isinstance(value, str) and value != "identity":
+        raise checks.fail("preconditioner", value, "None, 'identity' or a pytree like z")
+    if value is not None and not isinstance(value, str):
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
+        if not all(np.all(np.isfinite(leaf) & (leaf > 0)) for leaf in leaves):
+            raise checks.fail("preconditioner", value, "finite numbers above 0")
+    return value
+
+
+class TunedKernel(MCMCKernel):
+    """The part of `SGMCMCKernel` that concerns the warm-up; all it finds lives in the state."""
+
+    _step_size: Schedule | None
+    _preconditioner: Any
+    _temperature: Schedule
+    _noise: str
+    _num_steps: int
+
+    @abstractmethod
+    def _sampler(self, warmup: Any, z: Any) -> Sampler:
+        """The pure sampler with the kernel's settings and what the warm-up has found."""
+
+    @abstractmethod
+    def _state(
+        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
+    ) -> Any:
+        """The public state around a window."""
+
+    @property
+    def _plan(self) -> Plan | None:
+        """The plan of the warm-up, None where everything is given."""
+        return Plan.of(self._step_size is None, contour=False, finds_partition=False)
+
+    def _in_warmup(
+        self,
+        state: Any,
+        lift: Callable,
+        transition: Callable,
+        energy: PotentialAndGrad,
+        exact: bool,
+    ) -> Any:
+        """The next draw of a kernel with a plan; `lift` makes a function of one chain that of all.
+
+        One decision is made for all chains, which share their plan: a decision of each chain's own
+        would run both sides for all of them.
+        """
+        plan = self._plan
+        assert plan is not None
+
+        def explore(state: Any) -> Any:
+            moved, window = lift(transition)(state)
+            return lax.cond(
+                jnp.any(state.warmup.iteration < state.warmup.length),
+                lift(lambda state, trace: self._explored(plan, state, trace)),
+                lambda state, trace: state,
+                moved,
+                window.trace,
+            )
+
+        number = lift(plan.number)(state.warmup.iteration, state.warmup.length)
+        return lax.cond(
+            jnp.any(plan.is_one_of(number, "descent", "tune", "settle")),
+            lift(lambda state: self._tuned(plan, state, energy, exact)),
+            explore,
+            state,
+        )
+
+    def _to_be_found(self) -> str:
+        return "`step_size` is"
+
+    def _preconditioner_name(self) -> str:
+        if isinstance(self._preconditioner, str):
+            return self._preconditioner
+        if self._preconditioner is not None:
+            return "given"
+        return "tuned" if self._step_size is None else "identity"
+
+    def _given_preconditioner(self, z: Any) -> jax.Array | None:
+        """The diagonal of M if it is given, None if it is 1 or found in warm-up."""
+        given = self._preconditioner
+        if given is None or isinstance(given, str):
+            return None
+        if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, z):
+            raise ValueError(
+                "`preconditioner` takes None, 'identity' or a pytree of the shapes of z, "
+                f"{jax.tree.map(jnp.shape, z)}, but got {jax.tree.map(jnp.shape, given)}."
+            )
+        return ravel(given).astype(jnp.result_type(float))
+
+    def _initial_warmup(self, z: Any) -> Any:
+        if self._plan is None:
+            return ()
+        size = ravel(z).shape[0]
+        first = None if self._step_size is None else self._step_size(jnp.zeros((), jnp.int32))
+        tuning = initial_tuning(size, self._given_preconditioner(z), first)
+        return initial_warmup(self._plan, size, tuning)
+
+    def _diffusion(self, warmup: Any, z: Any) -> tuple[Diffusion, Schedule]:
+        """The diffusion and the step size, with what the warm-up has found."""
+        given = self._given_preconditioner(z)
+        if self._step_size is not None:
+            return langevin(self._noise, given), self._step_size
+        tuning = warmup.tuning
+        diffusion = langevin(self._noise, tuning.preconditioner, tuning.gradient_noise)
+        return diffusion, lambda count: jnp.exp(tuning.step_size.log_average)
+
+    def _tuned(self, plan: Plan, state: Any, energy: PotentialAndGrad, exact: bool) -> Any:
+        """A draw of descent or tuning."""
+        rng_key, key = random.split(state.rng_key)
+        here = place(plan, state.warmup)
+        descending = plan.is_one_of(here.number, "descent")
+        searching = plan.is_one_of(here.number, "tune")
+        steps = self._num_steps
+
+        def step(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
+            keys, number = inputs
+            progress = (here.since * steps + number) / (here.total * steps)
+            chain, tuning = carry
+            tau = self._temperature(chain.steps)
+            moved = tuning_step(
+                *(keys, chain, tuning, energy, tau, descending, progress, searching, exact)
+            )
+            return moved, None
+
+        keys = random.split(key, (steps, 2))
+        carry = (state.sampler.chain, state.warmup.tuning)
+        (chain, tuning), _ = lax.scan(step, carry, (keys, jnp.arange(steps)))
+        warmup = after_tuning(
+            plan,
+            state.warmup,
+            tuning,
+            self._temperature(chain.steps),
+            keep_preconditioner=self._preconditioner is not None,
+            keep_step_size=self._step_size is not None,
+        )
+        sampler = self._sampler(warmup, state.z)
+        sampler_state = sampler.place(state.sampler, chain)
+        drawn = sampler.observe(sampler_state)
+        z = unravel_like(chain.position, state.z)
+        return self._state(z, Window(drawn, drawn.log_weight), sampler_state, rng_key, warmup)
+
+    def _explored(self, plan: Plan, state: Any, trace: Trace) -> Any:
+        """The state after a draw of the warm-up at the final step size."""
+        chain = state.sampler.chain
+        warmup, _, _ = after_flattening(plan, state.warmup, *trace, chain.steps, None, None, False)
+        return state._replace(warmup=warmup)
+
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages of the warm-up in their order; none where everything is given."""
+        return () if self._plan is None else self._plan.stages
+
+    def _stage_text(self, state: Any) -> str:
+        """The stage of the warm-up for the progress bar, nothing after it."""
+        if self._plan is None or int(state.warmup.iteration) >= int(state.warmup.length):
+            return ""
+        return f"{self._plan.stages[int(place(self._plan, state.warmup).number)]}, "

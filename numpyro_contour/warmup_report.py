@@ -1,0 +1,104 @@
+"""What the warm-up of a run has found, and whether it can be trusted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpyro.infer import MCMC
+
+from numpyro_contour.flat import coordinate_names
+
+# Below this mean of the acceptance statistic (0.9 is aimed at) no step size was found.
+_LOWEST_ACCEPTANCE = 0.6
+# A mean energy that falls by this many standard deviations from one stage to the next has not
+# settled.
+_FALL = 2.0
+# The spread of the energy may change by these factors after the pilot: see adaptation/warmup.py.
+_SD_RANGE = (0.3, 3.0)
+
+
+def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
+    """The warm-up as the group `warmup` of an InferenceData; None where everything was given."""
+    stages = mcmc.sampler.stage_names()
+    if not stages:
+        return None
+    warmup = mcmc.last_state.warmup
+    history = {name: _by_chain(x, 1) for name, x in warmup.history._asdict().items()}
+    history["lower_edge"], history["upper_edge"] = history.pop("lower"), history.pop("upper")
+    if np.isnan(history["lower_edge"]).all():
+        del history["lower_edge"], history["upper_edge"]
+    tuning = warmup.tuning
+    values: dict[str, Any] = {name: (("chain", "stage"), x) for name, x in history.items()}
+    values["energy_noise"] = (("chain",), np.sqrt(_by_chain(tuning.energy_noise, 0)))
+    for name, x in (
+        ("preconditioner", tuning.preconditioner),
+        ("gradient_noise", np.sqrt(tuning.gradient_noise)),
+    ):
+        values[name] = (("chain", "coordinate"), _by_chain(x, 1))
+    chains = np.arange(values["preconditioner"][1].shape[0])
+    numbered = [f"{i + 1} {stage}" for i, stage in enumerate(stages)]
+    coordinates = coordinate_names(mcmc.last_state.z, batch=int(mcmc.num_chains > 1))
+    return xr.Dataset(values, {"chain": chains, "stage": numbered, "coordinate": coordinates})
+
+
+def warmup_faults(mcmc: MCMC) -> list[str]:
+    """Why the warm-up of a run cannot be trusted, one sentence each; none if it can."""
+    stages = mcmc.sampler.stage_names()
+    if not stages:
+        return []
+    state = mcmc.last_state
+    history = {name: _by_chain(x, 1) for name, x in state.warmup.history._asdict().items()}
+    done = _by_chain(state.warmup.iteration, 0) >= _by_chain(state.warmup.length, 0)
+    if not done.all():
+        return ["The warm-up has not ended: nothing that was tuned is final."]
+    faults = []
+    energy, sd = history["energy"], history["energy_sd"]
+    if not np.isfinite(energy[:, -1]).all():
+        chain = int(np.argmin(np.isfinite(energy[:, -1])))
+        faults.append(
+            f"The potential energy of chain {chain} was not finite during warm-up: check the model "
+            "for NaN, and `init_strategy` for a start outside its support."
+        )
+    still = sd[:, -1] <= 1e-7 * np.maximum(np.abs(energy[:, -1]), 1e-30)
+    if still.any():
+        faults.append(
+            f"Chain {int(np.argmax(still))} did not move in warm-up: whatever was accepted is too "
+            "small to change the potential energy. Check the model around the start for values "
+            "that are not finite."
+        )
+    before = len(stages) - 2
+    fall = (energy[:, before] - energy[:, -1]) / np.maximum(sd[:, -1], 1e-30)
+    if np.nanmax(fall, initial=0.0) > _FALL:
+        chain = int(np.nanargmax(fall))
+        faults.append(
+            f"The potential energy of chain {chain} was still falling when the warm-up ended, by "
+            f"{fall[chain]:.1f} of its standard deviations: raise `num_warmup`."
+        )
+    measured = [i for i, stage in enumerate(stages) if stage in ("tune", "settle")]
+    if measured:
+        acceptance = history["acceptance"][:, measured[-1]]
+        if np.nanmin(acceptance, initial=1.0) < _LOWEST_ACCEPTANCE:
+            chain = int(np.nanargmin(acceptance))
+            faults.append(
+                f"No step size was found for chain {chain}: moves at the final one have a mean "
+                f"acceptance of {acceptance[chain]:.2f} where 0.9 was aimed at. Raise "
+                "`num_warmup`, or give `step_size`."
+            )
+    if "pilot" in stages:
+        ratio = sd[:, -1] / np.maximum(sd[:, stages.index("pilot")], 1e-30)
+        outside = ~still & ((ratio < _SD_RANGE[0]) | (ratio > _SD_RANGE[1]))
+        if outside.any():
+            chain = int(np.argmax(outside))
+            faults.append(
+                f"The energy partition of chain {chain} is pinned at its limits: the spread of the "
+                f"energy is {ratio[chain]:.2g} of what the pilot saw. Raise `num_warmup`, or give "
+                "`partition`."
+            )
+    return faults
+
+
+def _by_chain(leaf: Any, ndim: int) -> np.ndarray:
+    array = np.asarray(leaf, dtype=np.float64)
+    return array[None] if array.ndim == ndim else array

@@ -1,0 +1,252 @@
+"""The phases of the warm-up, each alone, against what they must find."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+
+from numpyro_contour import EnergyPartition
+from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, update_dual_averaging
+from numpyro_contour.adaptation.energies import (
+    SIZE,
+    carry_over,
+    fitting_partition,
+    no_energies,
+    remember,
+    spread,
+)
+from numpyro_contour.adaptation.plan import MIN_WARMUP, Plan
+from numpyro_contour.adaptation.tuning import (
+    NOISE_SHARE,
+    TARGET_ACCEPTANCE,
+    end_of_stage,
+    fitting_preconditioner,
+    initial_tuning,
+    largest_step_size,
+    no_moments,
+    tuning_step,
+)
+from numpyro_contour.diffusions import langevin
+from numpyro_contour.samplers.base import start
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+PLANS = {
+    "all": Plan.of(True, contour=True, finds_partition=True),
+    "step size": Plan.of(True, contour=True, finds_partition=False),
+    "partition": Plan.of(False, contour=True, finds_partition=True),
+    "SGLD": Plan.of(True, contour=False, finds_partition=False),
+}
+
+
+# --------------------------------------------------------------------------- the plan
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("length", [MIN_WARMUP, 50, 500, 1_000_000])
+def test_every_stage_has_its_share(name, length):
+    plan = PLANS[name]
+    bounds = np.asarray(plan.bounds(jnp.asarray(length)))
+    sizes = np.diff(bounds, prepend=0)
+    assert sizes.min() >= 1
+    assert bounds[-1] == length
+    shares = np.diff(plan.ends, prepend=0.0)
+    np.testing.assert_allclose(sizes / length, shares, atol=1.0 / length + 1e-6)
+    numbers = [int(plan.number(jnp.asarray(i), jnp.asarray(length))) for i in (0, *bounds - 1)]
+    assert numbers == [0, *range(len(plan.stages))]
+    after = plan.number(jnp.asarray(length), jnp.asarray(length))
+    assert int(after) == len(plan.stages)
+    assert bool(plan.is_one_of(after, "sample"))
+    assert not bool(plan.is_one_of(after, *plan.stages))
+
+
+def test_nothing_to_find_needs_no_plan():
+    assert Plan.of(False, contour=True, finds_partition=False) is None
+
+
+# --------------------------------------------------------------------------- step size
+
+
+def test_dual_averaging_finds_the_step_size_of_a_known_response():
+    # Noisy acceptance of mean exp(-eps): 0.9 at eps = 0.10536.
+    def body(state, key):
+        noise = 0.1 * random.normal(key)
+        state = update_dual_averaging(state, jnp.exp(-jnp.exp(state.log_value)) + noise, 0.9)
+        return state, None
+
+    keys = random.split(random.key(0), 4000)
+    state, _ = jax.lax.scan(body, initial_dual_averaging(jnp.log(10.0)), keys)
+    # Over chains the error of log eps has sd 0.06.
+    assert np.exp(state.log_average) == pytest.approx(-np.log(0.9), rel=0.2)
+
+
+def test_dual_averaging_keeps_to_its_maximum():
+    state = initial_dual_averaging(jnp.log(0.1))
+    for _ in range(200):
+        state = update_dual_averaging(state, jnp.ones(()), 0.9, jnp.log(0.2))
+    assert np.exp(state.log_average) <= 0.2 * (1 + 1e-5)
+    assert np.exp(state.log_value) == pytest.approx(0.2)
+
+
+CURVATURE = jnp.array([1e-6, 1.0, 25.0, 1e8])
+
+
+def gaussian(key, x):
+    """A Gaussian of very different scales; noise of variance 3 on the third gradient."""
+    noise = jnp.sqrt(3.0) * random.normal(key) * (jnp.arange(4) == 2)
+    return 0.5 * jnp.sum(CURVATURE * x**2), CURVATURE * x + noise
+
+
+def exact(key, x):
+    return 0.5 * jnp.sum(CURVATURE * x**2), CURVATURE * x
+
+
+def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0):
+    """Descent and windows of tuning of one chain; the state and the moments of the last window."""
+    x = start_at / jnp.sqrt(CURVATURE)
+    chain = start(random.key(seed), x, energy, langevin())
+    tuning = initial_tuning(4, None, None)
+    tau = jnp.ones(())
+
+    def window(chain, tuning, key, steps, descending, searching):
+        def body(carry, inputs):
+            keys, i = inputs
+            return tuning_step(
+                keys, *carry, energy, tau, descending, i / steps, searching, is_exact
+            ), None
+
+        keys = random.split(key, (steps, 2))
+        return jax.lax.scan(body, (chain, tuning), (keys, jnp.arange(steps)))[0]
+
+    run = jax.jit(window, static_argnums=3)
+    chain, tuning = run(chain, tuning, random.key(seed + 1), descent, True, False)
+    tuning = end_of_stage(tuning, tau, True, False, jnp.array(False), False, False)
+    for k in range(windows):
+        last = jnp.array(k == windows - 1)
+        chain, tuning = run(chain, tuning, random.key(seed + 2 + k), steps, False, True)
+        tuning = end_of_stage(tuning, tau, False, True, last, False, False)
+    chain, settled = run(chain, tuning, random.key(seed + 90), steps, False, False)
+    return chain, tuning, settled.moments
+
+
+def test_preconditioner_is_the_inverse_curvature_over_fourteen_orders():
+    _, tuning, _ = tuned(exact, 2000, True)
+    # For a Gaussian the ratio of the spreads is exact.
+    np.testing.assert_allclose(tuning.preconditioner * CURVATURE, 1.0, rtol=2e-3)
+
+
+@pytest.mark.parametrize("start_at", [3.0, 1e4])
+def test_final_step_size_is_accepted_as_aimed(start_at):
+    _, _, moments = tuned(exact, 3000, True, start_at=start_at)
+    acceptance = float(moments.acceptance / moments.steps)
+    # Mean of 3,000 correlated statistics of sd 0.13, and of the error of the step size.
+    assert acceptance == pytest.approx(TARGET_ACCEPTANCE, abs=0.03)
+    assert float(moments.energy) == pytest.approx(2.0, abs=0.4)  # d / 2
+
+
+def test_noise_of_the_gradient_is_measured_and_caps_the_step_size():
+    _, tuning, _ = tuned(gaussian, 4000, False)
+    np.testing.assert_allclose(tuning.gradient_noise[2], 3.0, rtol=0.15)
+    np.testing.assert_allclose(tuning.gradient_noise[:2], 0.0, atol=1e-6)
+    np.testing.assert_allclose(1 / tuning.preconditioner[2], 25.0 + 3.0, rtol=0.1)
+    cap = float(largest_step_size(tuning, jnp.ones(())))
+    assert cap == pytest.approx(2 * NOISE_SHARE / float(tuning.preconditioner[2] * 3.0), rel=0.2)
+    assert np.exp(tuning.step_size.log_average) <= cap * (1 + 1e-5)
+
+
+def test_temperature_enters_the_preconditioner_by_the_noise():
+    moments = no_moments(1)._replace(
+        steps=jnp.array(101.0),
+        position_squares=jnp.array([101.0]),
+        gradient_squares=jnp.array([101.0 * (4.0 + 2.0)]),
+        gradient_noise=jnp.array([200.0]),
+    )
+    for tau, expected in ((1.0, 2.0 + 2.0), (4.0, 2.0 + 0.5), (0.0, 2.0 + 2.0)):
+        m = fitting_preconditioner(moments, jnp.asarray(tau))
+        np.testing.assert_allclose(1 / m, expected, rtol=1e-4)
+
+
+def test_coordinates_that_tell_nothing_keep_a_finite_preconditioner():
+    still = no_moments(3)._replace(
+        steps=jnp.array(10.0),
+        position=jnp.array([0.0, 1e6, 1.0]),
+        position_squares=jnp.array([0.0, 0.0, 1.0]),
+        gradient=jnp.array([0.0, 2.0, 1.0]),  # a flat coordinate, one that rounding holds, a slope
+    )
+    m = np.asarray(fitting_preconditioner(still, jnp.ones(())))
+    assert np.isfinite(m).all()
+    assert m[1] == pytest.approx(1 / 4.0)
+
+
+def test_a_blow_up_is_not_made():
+    def cliff(key, x):
+        return jnp.sum(jnp.where(x < 0.5, 0.5 * x**2, 1e6 * x)), jnp.where(x < 0.5, x, 1e6)
+
+    chain = start(random.key(0), jnp.zeros(1), cliff, langevin())
+    tuning = initial_tuning(1, None, 1.0)
+    for i in range(50):
+        keys = random.split(random.key(i))
+        chain, tuning = tuning_step(
+            keys, chain, tuning, cliff, jnp.ones(()), False, 0.0, True, True
+        )
+        assert float(chain.position[0]) < 0.5
+    assert float(chain.potential_energy) < 100
+
+
+# --------------------------------------------------------------------------- the partition
+
+
+def test_spread_is_weighted():
+    rng = np.random.default_rng(0)
+    values = rng.normal(5.0, 2.0, SIZE)
+    log_weights = np.log(rng.uniform(0.1, 1.0, SIZE)) + 50.0
+    log_weights[::7] = -np.inf
+    values[3], log_weights[3] = np.nan, 0.0
+    energies = no_energies()._replace(
+        values=jnp.asarray(values, float), log_weights=jnp.asarray(log_weights, float)
+    )
+    found = spread(energies)
+    usable = np.isfinite(values) & np.isfinite(log_weights)
+    v, w = values[usable], np.exp(log_weights[usable] - 50)
+    w = w / w.sum()
+    order = np.argsort(v)
+    low = v[order][np.searchsorted(np.cumsum(w[order]), 0.01)]
+    mean = w @ v
+    np.testing.assert_allclose(found.low, low, rtol=1e-5)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-5)
+    np.testing.assert_allclose(found.sd, np.sqrt(w @ (v - mean) ** 2), rtol=1e-4)
+
+
+@pytest.mark.parametrize("total", [10, SIZE, 50_000])
+def test_a_window_of_any_length_is_remembered_evenly(total):
+    energies, per_draw = no_energies(), 5
+    for first in range(0, total, per_draw) if total < 2000 else (0, total // 2, total - per_draw):
+        steps = jnp.arange(first, first + per_draw, dtype=float)
+        energies = remember(
+            energies, steps, jnp.zeros(per_draw), jnp.asarray(first), jnp.asarray(total)
+        )
+    kept = np.isfinite(np.asarray(energies.log_weights))
+    places = np.flatnonzero(kept)
+    np.testing.assert_allclose(
+        energies.values[kept] / total, places / SIZE, atol=2 / min(total, SIZE)
+    )
+    if total == SIZE:
+        assert places.max() == SIZE - 1
+
+
+def test_partition_fits_the_spread():
+    partition = fitting_partition(jnp.array(100.0), jnp.array(4.0), 128)
+    assert float(partition.lower) == 99.0
+    assert float(partition.width) == 2.0
+    assert partition.num_bins == 128
+
+
+def test_theta_is_carried_to_new_bins():
+    old = EnergyPartition(0.0, 10.0, 100)
+    density = lambda u: -0.7 * u
+    log_theta = jax.nn.log_softmax(density(jnp.asarray(old.edges[:-1])))
+    np.testing.assert_allclose(carry_over(log_theta, old, old), log_theta, atol=1e-4)
+    new = EnergyPartition(1.0, 9.0, 37)
+    expected = jax.nn.log_softmax(density(jnp.asarray(new.edges[:-1])))
+    np.testing.assert_allclose(carry_over(log_theta, old, new), expected, atol=1e-3)
