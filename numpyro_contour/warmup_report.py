@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
+from numpyro_contour.adaptation.warmup import SD_RANGE
 from numpyro_contour.flat import coordinate_names
 
 # Below this mean of the acceptance statistic (0.9 is aimed at) no step size was found.
@@ -15,8 +16,6 @@ _LOWEST_ACCEPTANCE = 0.6
 # A mean energy that falls by this many standard deviations from one stage to the next has not
 # settled.
 _FALL = 2.0
-# The spread of the energy may change by these factors after the pilot: see adaptation/warmup.py.
-_SD_RANGE = (0.3, 3.0)
 
 
 def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
@@ -88,7 +87,7 @@ def warmup_faults(mcmc: MCMC) -> list[str]:
             )
     if "pilot" in stages:
         ratio = sd[:, -1] / np.maximum(sd[:, stages.index("pilot")], 1e-30)
-        outside = ~still & ((ratio < _SD_RANGE[0]) | (ratio > _SD_RANGE[1]))
+        outside = ~still & ((ratio < SD_RANGE[0]) | (ratio > SD_RANGE[1]))
         if outside.any():
             chain = int(np.argmax(outside))
             faults.append(

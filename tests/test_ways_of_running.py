@@ -57,9 +57,10 @@ print("same chains")
 """
 
 
-def test_parallel_chains_on_two_devices(run_python):
+@every_kernel
+def test_parallel_chains_on_two_devices(name, run_python):
     flags = "--xla_force_host_platform_device_count=2"
-    assert "same chains" in run_python(PARALLEL, "ContourSGLD", XLA_FLAGS=flags)
+    assert "same chains" in run_python(PARALLEL, name, XLA_FLAGS=flags)
 
 
 @every_kernel

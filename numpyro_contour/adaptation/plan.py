@@ -45,10 +45,6 @@ class Plan:
         ends[-1] = 1.0
         return cls(tuple(stage for stage, _ in shares), tuple(ends))
 
-    def has(self, *stages: str) -> bool:
-        """Whether any of the stages is part of the plan."""
-        return any(stage in self.stages for stage in stages)
-
     def bounds(self, length: jax.Array) -> jax.Array:
         """The iterations at which the stages end, (stages,)."""
         ends = jnp.asarray(self.ends, jnp.float32) * jnp.asarray(length, jnp.float32)

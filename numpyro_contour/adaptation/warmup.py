@@ -20,8 +20,8 @@ from numpyro_contour.adaptation.tuning import Tuning, end_of_stage
 from numpyro_contour.contour import ThetaState, initial_theta
 from numpyro_contour.partition import EnergyPartition
 
-# The spread of energies that a window finds counts within these factors of the pilot's.
-_SD_RANGE = (0.3, 3.0)
+#: The spread of energies that a window finds counts within these factors of the pilot's.
+SD_RANGE = (0.3, 3.0)
 
 
 class History(NamedTuple):
@@ -53,7 +53,7 @@ class Warmup(NamedTuple):
     history: History
 
 
-def initial_warmup(plan: Plan, size: int, tuning: Tuning) -> Warmup:
+def initial_warmup(plan: Plan, tuning: Tuning) -> Warmup:
     """Before the first draw; `length` is set when it is known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
@@ -168,7 +168,7 @@ def after_flattening(
     pilot_sd = jnp.where(pilot_ends, found.sd, warmup.pilot_sd)
     if partition is not None and theta is not None and finds_partition:
         num_bins = partition.num_bins
-        sd = jnp.clip(found.sd, _SD_RANGE[0] * pilot_sd, _SD_RANGE[1] * pilot_sd)
+        sd = jnp.clip(found.sd, SD_RANGE[0] * pilot_sd, SD_RANGE[1] * pilot_sd)
         new = fitting_partition(found.low, sd, num_bins)
         # The lower edge never rises: what lies below the partition is not flattened.
         lower = jnp.where(is_pilot, new.lower, jnp.minimum(new.lower, partition.lower))

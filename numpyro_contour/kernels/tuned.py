@@ -120,7 +120,7 @@ class TunedKernel(MCMCKernel):
         size = ravel(z).shape[0]
         first = None if self._step_size is None else self._step_size(jnp.zeros((), jnp.int32))
         tuning = initial_tuning(size, self._given_preconditioner(z), first)
-        return initial_warmup(self._plan, size, tuning)
+        return initial_warmup(self._plan, tuning)
 
     def _diffusion(self, warmup: Any, z: Any) -> tuple[Diffusion, Schedule]:
         """The diffusion and the step size, with what the warm-up has found."""
