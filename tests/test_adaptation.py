@@ -250,3 +250,18 @@ def test_theta_is_carried_to_new_bins():
     new = EnergyPartition(1.0, 9.0, 37)
     expected = jax.nn.log_softmax(density(jnp.asarray(new.edges[:-1])))
     np.testing.assert_allclose(carry_over(log_theta, old, new), expected, atol=1e-3)
+
+
+def test_the_search_keeps_below_the_cap():
+    tuning = initial_tuning(4, 1 / CURVATURE, 0.1)._replace(gradient_noise=200.0 * CURVATURE)
+    chain = start(random.key(0), 1 / jnp.sqrt(CURVATURE), exact, langevin())
+    cap = float(largest_step_size(tuning, jnp.ones(())))
+    step = jax.jit(
+        lambda keys, chain, tuning: tuning_step(
+            keys, chain, tuning, exact, jnp.ones(()), False, 0.0, True, True
+        )
+    )
+    for i in range(100):
+        chain, tuning = step(random.split(random.key(i)), chain, tuning)
+    # Steps so small are accepted nearly always: without the cap the search would go on upwards.
+    assert np.exp(tuning.step_size.log_value) == pytest.approx(cap, rel=1e-4)
