@@ -48,3 +48,9 @@ def coordinate_names(tree: Any, batch: int = 0) -> list[str]:
         for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree))
         for place in np.ndindex(jnp.shape(leaf)[batch:])
     ]
+
+
+def by_chain(leaf: Any, ndim: int) -> np.ndarray:
+    """A field of a state with the chain as first axis, which one chain of `ndim` axes lacks."""
+    array = np.asarray(leaf)
+    return array[None] if array.ndim == ndim else array

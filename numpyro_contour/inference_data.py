@@ -14,16 +14,12 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.arviz_versions import RunAdapter, from_datasets, to_datasets
+from numpyro_contour.flat import by_chain
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.log_likelihood import log_likelihoods
 from numpyro_contour.schedules import Constant
 from numpyro_contour.warmup_report import warmup_dataset
-from numpyro_contour.weighted_draws import (
-    kernel_of,
-    named_draws,
-    per_chain,
-    weights_of_run,
-)
+from numpyro_contour.weighted_draws import kernel_of, named_draws, weights_of_run
 
 
 def to_inference_data(
@@ -54,9 +50,10 @@ def to_inference_data(
       divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
       what is above;
     - `warmup`, where anything was found there: `step_size`, `acceptance`, `energy`, `energy_sd`,
-      `lower_edge` and `upper_edge` of each (chain, stage); the `preconditioner` M and the standard
-      deviation of the gradient estimate, `gradient_noise`, of each (chain, coordinate); that of the
-      energy estimate, `energy_noise` (chain,);
+      `lower_edge` and `upper_edge` of each (chain, stage); the `preconditioner` M, the standard
+      deviation of the gradient estimate, `gradient_noise`, and how often the chain had time to
+      forget its place while draws were collected, `relaxation_times`, of each (chain, coordinate);
+      the standard deviation of the energy estimate, `energy_noise` (chain,);
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 
@@ -211,12 +208,12 @@ def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str,
 
 def _energy_partition(mcmc: MCMC, log_normalisers: np.ndarray) -> xr.Dataset:
     state = mcmc.last_state
-    edges = per_chain(mcmc, state.partition.edges, 1).astype(np.float64)
+    edges = by_chain(state.partition.edges, 1).astype(np.float64)
     values = {
         "lower_edge": edges[:, :-1],
         "upper_edge": edges[:, 1:],
-        "theta": np.exp(per_chain(mcmc, state.log_theta, 1).astype(np.float64)),
-        "visits": per_chain(mcmc, state.sampler.theta.bin_counts, 1),
+        "theta": np.exp(by_chain(state.log_theta, 1).astype(np.float64)),
+        "visits": by_chain(state.sampler.theta.bin_counts, 1),
     }
     return xr.Dataset(
         {name: (("chain", "bin"), value) for name, value in values.items()}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
 from numpyro_contour.adaptation.warmup import SD_RANGE
-from numpyro_contour.flat import coordinate_names
+from numpyro_contour.flat import by_chain, coordinate_names
 
 # Below this mean of the acceptance statistic (0.9 is aimed at) no step size was found.
 _LOWEST_ACCEPTANCE = 0.6
+# Fewest relaxation times from which anything can be estimated.
+_FEWEST_RELAXATIONS = 10
 # A mean energy that falls by this many standard deviations from one stage to the next has not
 # settled.
 _FALL = 2.0
@@ -24,18 +27,21 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
     if not stages:
         return None
     warmup = mcmc.last_state.warmup
-    history = {name: _by_chain(x, 1) for name, x in warmup.history._asdict().items()}
+    history = {name: _float64(x, 1) for name, x in warmup.history._asdict().items()}
     history["lower_edge"], history["upper_edge"] = history.pop("lower"), history.pop("upper")
     if np.isnan(history["lower_edge"]).all():
         del history["lower_edge"], history["upper_edge"]
     tuning = warmup.tuning
     values: dict[str, Any] = {name: (("chain", "stage"), x) for name, x in history.items()}
-    values["energy_noise"] = (("chain",), np.sqrt(_by_chain(tuning.energy_noise, 0)))
+    values["energy_noise"] = (("chain",), np.sqrt(_float64(tuning.energy_noise, 0)))
+    found = relaxation_times(mcmc)
+    if found is not None:
+        values["relaxation_times"] = (("chain", "coordinate"), found[0])
     for name, x in (
         ("preconditioner", tuning.preconditioner),
         ("gradient_noise", np.sqrt(tuning.gradient_noise)),
     ):
-        values[name] = (("chain", "coordinate"), _by_chain(x, 1))
+        values[name] = (("chain", "coordinate"), _float64(x, 1))
     chains = np.arange(values["preconditioner"][1].shape[0])
     numbered = [f"{i + 1} {stage}" for i, stage in enumerate(stages)]
     coordinates = coordinate_names(mcmc.last_state.z, batch=int(mcmc.num_chains > 1))
@@ -48,8 +54,8 @@ def warmup_faults(mcmc: MCMC) -> list[str]:
     if not stages:
         return []
     state = mcmc.last_state
-    history = {name: _by_chain(x, 1) for name, x in state.warmup.history._asdict().items()}
-    done = _by_chain(state.warmup.iteration, 0) >= _by_chain(state.warmup.length, 0)
+    history = {name: _float64(x, 1) for name, x in state.warmup.history._asdict().items()}
+    done = by_chain(state.warmup.iteration, 0) >= by_chain(state.warmup.length, 0)
     if not done.all():
         return ["The warm-up has not ended: nothing that was tuned is final."]
     faults = []
@@ -85,6 +91,18 @@ def warmup_faults(mcmc: MCMC) -> list[str]:
                 f"acceptance of {acceptance[chain]:.2f} where 0.9 was aimed at. Raise "
                 "`num_warmup`, or give `step_size`."
             )
+    found = relaxation_times(mcmc)
+    if found is not None:
+        times, noise_share = found
+        times = np.where(noise_share > 0.5, times, np.inf)
+        chain, coordinate = (int(i) for i in np.unravel_index(np.argmin(times), times.shape))
+        if times[chain, coordinate] < _FEWEST_RELAXATIONS:
+            name = coordinate_names(state.z, batch=int(mcmc.num_chains > 1))[coordinate]
+            faults.append(
+                f"The noise of the gradient forces steps too small to move in this run: `{name}` "
+                f"of chain {chain} had time to forget its place {times[chain, coordinate]:.2g} "
+                "times. Use larger minibatches, or raise `num_samples` or `num_steps`."
+            )
     if "pilot" in stages:
         ratio = sd[:, -1] / np.maximum(sd[:, stages.index("pilot")], 1e-30)
         outside = ~still & ((ratio < SD_RANGE[0]) | (ratio > SD_RANGE[1]))
@@ -98,6 +116,15 @@ def warmup_faults(mcmc: MCMC) -> list[str]:
     return faults
 
 
-def _by_chain(leaf: Any, ndim: int) -> np.ndarray:
-    array = np.asarray(leaf, dtype=np.float64)
-    return array[None] if array.ndim == ndim else array
+def relaxation_times(mcmc: MCMC) -> tuple[np.ndarray, np.ndarray] | None:
+    """Relaxation times and the share of noise in the steps, (chain, coordinate) each.
+
+    None where the step size was given.
+    """
+    times = mcmc.sampler.relaxation_times
+    found = (times if mcmc.num_chains == 1 else jax.vmap(times))(mcmc.last_state)
+    return None if found is None else (_float64(found[0], 1), _float64(found[1], 1))
+
+
+def _float64(leaf: Any, ndim: int) -> np.ndarray:
+    return by_chain(leaf, ndim).astype(np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks
-from numpyro_contour.flat import leaf_names
+from numpyro_contour.flat import by_chain, leaf_names
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.warmup_report import warmup_faults
@@ -108,12 +108,6 @@ def named_draws(samples: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(x) for name, x in zip(leaf_names(samples), jax.tree.leaves(samples))}
 
 
-def per_chain(mcmc: MCMC, leaf: Any, ndim: int) -> np.ndarray:
-    """A field of the last state with the chain as first axis, which one chain alone lacks."""
-    array = np.asarray(leaf)
-    return array[None] if array.ndim == ndim else array
-
-
 def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarray:
     """Log weights by the last theta: those of the chosen draws corrected from the online one."""
     online = np.asarray(fields["log_weight"], dtype=np.float64)
@@ -135,7 +129,7 @@ def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarra
 def _warn_of_counters(mcmc: MCMC) -> None:
     tuned = "tune" in mcmc.sampler.stage_names()
     sampler = mcmc.last_state.sampler
-    steps = np.maximum(per_chain(mcmc, sampler.chain.steps, 0), 1)
+    steps = np.maximum(by_chain(sampler.chain.steps, 0), 1)
     # Refused moves and clipped drifts bias the draws. A bounded multiplier does not, since the
     # weights follow the same bounded Psi, but a large share means that little is flattened.
     counters = {
@@ -161,7 +155,7 @@ def _warn_of_counters(mcmc: MCMC) -> None:
     for fault in warmup_faults(mcmc):
         warn_user(fault)
     for what, (counter, tolerated, advice) in counters.items():
-        share = per_chain(mcmc, counter, 0) / steps
+        share = by_chain(counter, 0) / steps
         if share.max() > tolerated:
             warn_user(
                 f"{share.max():.1%} of the steps of chain {int(share.argmax())}: {what}; {advice}."

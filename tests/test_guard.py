@@ -67,6 +67,26 @@ def test_moves_to_where_the_potential_is_not_finite_are_refused_and_counted(
     assert abs(means.mean() - 0.2876) < 4 * means.std(ddof=1) / 4 + 0.05
 
 
+def test_moves_that_rise_above_the_margin_are_refused():
+    sampler = contour(
+        *(langevin(), Constant(0.1), Constant(1.0), EnergyPartition(0, 1.5, 20), robbins_monro()),
+        margin=jnp.array(0.5),
+    )
+    normal = lambda key, x: (x**2 / 2, x)
+    _, (x, log_weight, _) = chains(sampler, normal)
+    x = np.asarray(x, np.float64)
+    assert 1.9 < np.abs(x).max() <= 2.0 + 1e-5
+    w = np.exp(np.asarray(log_weight, np.float64))
+    squares = (w * x**2).sum(1) / w.sum(1)
+    # E[x**2] of a standard normal within +-2; the wall adds a bias of the step as above.
+    assert abs(squares.mean() - 0.7737) < 4 * squares.std(ddof=1) / 4 + 0.05
+    # From above, all moves down are made.
+    above = sampler.init(random.key(0), jnp.array(9.0), normal)
+    for key in random.split(random.key(1), 200):
+        above = sampler.step(random.split(key), above, normal)
+    assert abs(float(above.chain.position)) <= 2.0
+
+
 def test_back_off_halves_and_recovers():
     guard = initial_guard()
     for _ in range(3):

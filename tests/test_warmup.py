@@ -11,6 +11,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
 from numpyro_contour.examples import mixture
+from numpyro_contour.warmup_report import relaxation_times
 
 CHAINS = 8
 SCALES = jnp.array([1e-4, 1.0, 30.0, 1e5])
@@ -139,12 +140,27 @@ def test_a_given_preconditioner_scales_the_steps():
     check_moments(x, weights, 0.0, np.asarray(SCALES), 0.1, 0.07)
 
 
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("given", [{}, {"partition": EnergyPartition(0.0, 30.0, 40)}])
+def test_the_gain_counts_from_the_first_update_of_theta(given):
+    kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=5, **given)
+    state = run(kernel, warmup=100, samples=3, chains=1, start=jnp.ones(2)).last_state
+    bounds = np.asarray(kernel._plan.bounds(100))
+    before = bounds[
+        min(i for i, s in enumerate(kernel.stage_names()) if s in ("window", "learn")) - 1
+    ]
+    assert int(state.warmup.gain_origin) == 5 * before
+    gain = kernel._gain_after(state.warmup, jnp.array(True))
+    assert float(gain(5 * before + 7)) == float(kernel.settings["gain"](7))
+
+
 # --------------------------------------------------------------------------- ways of running
 
 
 def settings_of(mcmc):
     warmup = mcmc.last_state.warmup
-    return [np.asarray(x) for x in jax.tree.leaves((warmup.tuning, warmup.history))]
+    tuning = warmup.tuning._replace(moments=())  # those of the draws go on
+    return [np.asarray(x) for x in jax.tree.leaves((tuning, warmup.history))]
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -200,6 +216,9 @@ def test_the_warmup_is_exported():
     np.testing.assert_allclose(group["upper_edge"][:, -1], mcmc.last_state.partition.upper)
     np.testing.assert_allclose(group["step_size"][:, -1], mcmc.last_state.step_size, rtol=1e-6)
     assert (group["energy_noise"] == 0).all()
+    # 600 draws of 20 steps at M = 1; flattened coordinates have a larger variance than 1.
+    expected = 600 * 20 * group["step_size"][:, -1].values / 1.5
+    np.testing.assert_allclose(group["relaxation_times"].mean("coordinate"), expected, rtol=0.6)
     np.testing.assert_allclose(group["energy"][:, -1], 1.5, atol=0.5)
 
 
@@ -209,6 +228,32 @@ def test_the_progress_bar_names_the_stage():
     assert kernel.get_diagnostics_str(state).startswith("descent, energy 1.0")
     state = state._replace(warmup=state.warmup._replace(iteration=jnp.array(100)))
     assert kernel.get_diagnostics_str(state).startswith("energy 1.0")
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_noise_that_forces_small_steps_is_named():
+    def said(minibatch, num_steps):
+        kernel = SGLD(models.normal, num_steps=num_steps, minibatch_size=minibatch)
+        mcmc = run(kernel, models.normal_data(rows=1000), warmup=100, samples=100, chains=4)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            weighted_samples(mcmc)
+        times, share = relaxation_times(mcmc)
+        return [str(w.message) for w in caught], times[:, 0], share[:, 0]
+
+    # V / c = N**2 / n / N is 500, and the largest step 0.4 / V: 100 draws of 20 steps are
+    # 1.6 relaxation times, and the chain only diffuses; with 1,000 steps they are 80.
+    messages, times, share = said(2, num_steps=20)
+    # V of a window over that of the window before: 200 steps each give it to 10 %.
+    assert share.mean() == pytest.approx(500 / 501, rel=0.25)
+    assert (times < 10).all()
+    assert any("forces steps too small" in m and "`mu` of chain" in m for m in messages), messages
+    messages, times, _ = said(2, num_steps=1000)
+    # A relative error of sqrt(2 / 80) in the variance of four chains each.
+    assert times.mean() == pytest.approx(80, rel=0.3)
+    assert not messages
+    # Exact gradients are never the cause.
+    assert not any("forces" in m for m in said(1000, num_steps=1)[0])
 
 
 FAULTS = {

@@ -13,9 +13,10 @@ from numpyro_contour.partition import EnergyPartition
 #: Energies that are remembered of a window, evenly spaced in it.
 SIZE = 1024
 
-#: Lower edge below the 1 % quantile, and width of a bin, in standard deviations of the energy.
+#: Width of a bin in standard deviations of the energy.
+BIN_WIDTH = 0.5
+# Lower edge below the 1 % quantile, in standard deviations of the energy.
 _MARGIN = 0.25
-_WIDTH = 0.5
 
 
 class Energies(NamedTuple):
@@ -76,10 +77,12 @@ def spread(energies: Energies) -> Spread:
     return Spread(low, low + mean, sd)
 
 
-def fitting_partition(low: jax.Array, sd: jax.Array, num_bins: int) -> EnergyPartition:
-    """Bins of half a standard deviation from just below the 1 % quantile upwards."""
+def fitting_partition(
+    low: jax.Array, sd: jax.Array, num_bins: int, bin_width: float = BIN_WIDTH
+) -> EnergyPartition:
+    """Bins of so many standard deviations from just below the 1 % quantile upwards."""
     lower = low - _MARGIN * sd
-    return EnergyPartition.tree_unflatten(num_bins, (lower, lower + _WIDTH * sd * num_bins))
+    return EnergyPartition.tree_unflatten(num_bins, (lower, lower + bin_width * sd * num_bins))
 
 
 def carry_over(log_theta: jax.Array, old: EnergyPartition, new: EnergyPartition) -> jax.Array:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.energies import (
+    BIN_WIDTH,
     Energies,
     carry_over,
     fitting_partition,
@@ -48,7 +49,7 @@ class Warmup(NamedTuple):
     energies: Energies
     #: standard deviation of the energy in the pilot
     pilot_sd: jax.Array
-    #: steps of the chain when theta was first updated
+    #: steps of the chain before theta was first updated
     gain_origin: jax.Array
     history: History
 
@@ -105,10 +106,11 @@ def after_tuning(
     warmup: Warmup,
     tuning: Tuning,
     temperature: jax.Array,
+    steps: jax.Array,
     keep_preconditioner: bool,
     keep_step_size: bool,
 ) -> Warmup:
-    """The warm-up after a draw of descent or tuning."""
+    """The warm-up after a draw of descent or tuning, `steps` steps of the chain in all."""
     here = place(plan, warmup)
     last_tune = max((i for i, s in enumerate(plan.stages) if s == "tune"), default=-1)
     moments = tuning.moments
@@ -131,7 +133,9 @@ def after_tuning(
         keep_step_size,
     )
     tuning = jax.tree.map(lambda a, b: jnp.where(here.ends, a, b), ended, tuning)
-    return warmup._replace(iteration=warmup.iteration + 1, tuning=tuning, history=history)
+    return warmup._replace(
+        iteration=warmup.iteration + 1, tuning=tuning, gain_origin=steps, history=history
+    )
 
 
 def after_flattening(
@@ -143,6 +147,7 @@ def after_flattening(
     partition: EnergyPartition | None,
     theta: ThetaState | None,
     finds_partition: bool,
+    bin_width: float = BIN_WIDTH,
 ) -> tuple[Warmup, EnergyPartition | None, ThetaState | None]:
     """The warm-up after a draw of pilot, window or learning: the partition is renewed at their end.
 
@@ -155,6 +160,7 @@ def after_flattening(
         partition: the chain's partition, None for kernels without one.
         theta: its theta.
         finds_partition: whether the partition is to be found.
+        bin_width: width of its bins, in standard deviations of the energy.
     """
     here = place(plan, warmup)
     per_draw = energies.shape[0]
@@ -169,7 +175,7 @@ def after_flattening(
     if partition is not None and theta is not None and finds_partition:
         num_bins = partition.num_bins
         sd = jnp.clip(found.sd, SD_RANGE[0] * pilot_sd, SD_RANGE[1] * pilot_sd)
-        new = fitting_partition(found.low, sd, num_bins)
+        new = fitting_partition(found.low, sd, num_bins, bin_width)
         # The lower edge never rises: what lies below the partition is not flattened.
         lower = jnp.where(is_pilot, new.lower, jnp.minimum(new.lower, partition.lower))
         new = EnergyPartition.tree_unflatten(num_bins, (lower, lower + (new.upper - new.lower)))
@@ -190,7 +196,7 @@ def after_flattening(
             iteration=warmup.iteration + 1,
             energies=buffer,
             pilot_sd=pilot_sd,
-            gain_origin=jnp.where(pilot_ends, steps, warmup.gain_origin),
+            gain_origin=jnp.where(is_pilot, steps, warmup.gain_origin),
             history=history,
         ),
         partition,

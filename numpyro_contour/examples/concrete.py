@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jax import random
 
 from numpyro_contour.estimates import weighted_eti, weighted_mean
 from numpyro_contour.examples.datasets import Split
@@ -52,9 +51,8 @@ def model(x: jax.Array, y: jax.Array | None = None) -> None:
     .. math:: w, b, v, s \sim N(0, 1), \quad \sigma = e^{-1 + s / 2}, \quad
               y \sim N(f(x), \sigma^2)
 
-    All latent variables have the same prior scale, because one step size serves all: output weights
-    of a small prior variance, in the place of the division by :math:`\sqrt H`, would have far
-    noisier gradients than the others. The target is standardised, so the output needs no bias.
+    All latent variables have the same prior scale, and the target is standardised, so the output
+    needs no bias.
 
     Args:
         x: standardised inputs, (rows, features).
@@ -77,29 +75,6 @@ def model(x: jax.Array, y: jax.Array | None = None) -> None:
     with numpyro.plate("rows", rows, subsample_size=MINIBATCH) as idx:
         f = numpyro.deterministic("f", network(weights, x[idx]))
         numpyro.sample("y", dist.Normal(f, noise_sd), obs=None if y is None else y[idx])
-
-
-def starts(key: jax.Array, chains: int, features: int) -> dict[str, jax.Array]:
-    """Starting points: the network from its prior, the noise sd as large as the target's.
-
-    Args:
-        key: random key.
-        chains: number of chains.
-        features: number of inputs.
-
-    Returns:
-        `init_params` for `MCMC.run`, with the chain as first axis.
-    """
-    shapes = {
-        "input_weights": (features, HIDDEN),
-        "hidden_bias": (HIDDEN,),
-        "output_weights": (HIDDEN,),
-    }
-    keys = random.split(key, len(shapes))
-    params = {
-        name: random.normal(k, (chains, *shape)) for k, (name, shape) in zip(keys, shapes.items())
-    }
-    return {**params, "noise": jnp.full(chains, 2.0)}
 
 
 def predict(drawn: dict[str, jax.Array], log_weights: np.ndarray, split: Split) -> Predictions:

@@ -22,7 +22,6 @@ from numpyro.infer import MCMC
 from numpyro_contour import (
     SGLD,
     ContourSGLD,
-    EnergyPartition,
     expectation,
     predictive,
     summary,
@@ -34,18 +33,6 @@ from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.plots import plot_energy_histogram, plot_predictions, plot_weighted_draws
-
-# The potential energy of the nine modes is -6.7 nats at its lowest and 0.2 at the barriers around
-# the middle, 7.1 where two barriers meet; its sd is 1.3. A range that ended at 1 nat made the total
-# variation three to five times larger.
-NINE_MODES_PARTITION = EnergyPartition(lower=-7.0, upper=5.0, num_bins=48)
-# Twenty times the paper's: averaged noise leaves less bias at this step than the paper's at 0.001.
-NINE_MODES_STEP_SIZE = 0.02
-
-# From a pilot of SGLD with the step size below: potential energies of 490 to 1100 nats (1 % and
-# 99 %) with an sd of 130, nearly all of it the noise of minibatches. Bins are half of that sd.
-CONCRETE_PARTITION = EnergyPartition(lower=400.0, upper=1300.0, num_bins=15)
-ZETA = 0.75
 
 
 class Job(NamedTuple):
@@ -83,23 +70,13 @@ class Result(NamedTuple):
 NINE_MODES = Job(chains=8, warmup=100, draws=1000, num_steps=50)
 CONCRETE = Job(chains=4, warmup=90, draws=160, num_steps=200)
 QUICK_NINE_MODES = Job(chains=4, warmup=100, draws=900, num_steps=50)
-QUICK_CONCRETE = Job(chains=2, warmup=20, draws=40, num_steps=50)
+QUICK_CONCRETE = Job(chains=2, warmup=40, draws=40, num_steps=50)
 
 
-def concrete_step_size(count: jax.Array) -> jax.Array:
-    r"""The step size on concrete, for both samplers.
-
-    .. math:: \epsilon_k = 1.5 \times 10^{-5} (1 + 3 e^{-k / 4000})
-
-    Pilots of SGLD with 50,000 steps of constant size: at 1.5e-5 a held-out error of 5.2 MPa, 0.2 %
-    of the drifts clipped and energies that still fell at the end; at 2e-5 5.0 MPa and 1.4 %. Large
-    first steps, while the noise sd is still large, reach 5.1 MPa and level energies with 0.1 %.
-    """
-    return 1.5e-5 * (1 + 3 * jnp.exp(-count / 4000.0))
-
-
-def run(kernel: SGMCMCKernel, job: Job, key: jax.Array, *data: jax.Array, start: Any) -> Result:
-    """Run a kernel from the given unconstrained starting points."""
+def run(
+    kernel: SGMCMCKernel, job: Job, key: jax.Array, *data: jax.Array, start: Any = None
+) -> Result:
+    """Run a kernel, from the given unconstrained starting points if there are any."""
     began = time.perf_counter()
     mcmc = MCMC(
         kernel,
@@ -118,29 +95,22 @@ def run_nine_modes(job: Job, key: jax.Array) -> dict[str, Result]:
     """SGLD and ContourSGLD on the nine modes, from the same random places of the square."""
     key_start, key_run = random.split(key)
     start = random.uniform(key_start, (job.chains, 2), minval=-2.0, maxval=2.0)
-    settings: dict[str, Any] = {
+    target: dict[str, Any] = {
         "potential_fn": nine_modes.potential,
         "energy": nine_modes.noisy_energy(variance=0.1),
-        "step_size": NINE_MODES_STEP_SIZE,
-        "num_steps": job.num_steps,
     }
-    contour = ContourSGLD(partition=NINE_MODES_PARTITION, zeta=ZETA, **settings)
     return {
-        "SGLD": run(SGLD(**settings), job, key_run, start=start),
-        "ContourSGLD": run(contour, job, key_run, start=start),
+        kernel.__name__: run(kernel(**target, num_steps=job.num_steps), job, key_run, start=start)
+        for kernel in (SGLD, ContourSGLD)
     }
 
 
 def run_concrete(job: Job, key: jax.Array, split: Split) -> dict[str, Result]:
-    """SGLD and ContourSGLD on the Bayesian neural network, from the same draws of the prior."""
-    key_start, key_run = random.split(key)
-    x, y = jnp.asarray(split.X_train), jnp.asarray(split.y_train)
-    start = concrete.starts(key_start, job.chains, x.shape[1])
-    settings: dict[str, Any] = {"step_size": concrete_step_size, "num_steps": job.num_steps}
-    contour = ContourSGLD(concrete.model, partition=CONCRETE_PARTITION, zeta=ZETA, **settings)
+    """SGLD and ContourSGLD on the Bayesian neural network, with nothing given but the model."""
+    data = jnp.asarray(split.X_train), jnp.asarray(split.y_train)
     return {
-        "SGLD": run(SGLD(concrete.model, **settings), job, key_run, x, y, start=start),
-        "ContourSGLD": run(contour, job, key_run, x, y, start=start),
+        kernel.__name__: run(kernel(concrete.model, num_steps=job.num_steps), job, key, *data)
+        for kernel in (SGLD, ContourSGLD)
     }
 
 
@@ -206,6 +176,7 @@ def describe_concrete(
     linear = concrete.rmse(concrete.linear_regression(split), observed)
     rows = len(split.y_train)
     noise = minibatch_noise(results["ContourSGLD"], split)
+    num_bins = contour.sampler.settings["num_bins"]
     return "\n".join(
         [
             "Strength of concrete: a Bayesian neural network, one hidden layer of "
@@ -221,7 +192,7 @@ def describe_concrete(
             "seconds with compilation: " + _pairs(results, _seconds(results), ".1f"),
             "",
             f"Draws of ContourSGLD: potential energy {energy.mean():.0f} nats, sd "
-            f"{energy.std():.0f}, in {bins} of {CONCRETE_PARTITION.num_bins} bins. Before draws",
+            f"{energy.std():.0f}, in {bins} of {num_bins} bins. Before draws",
             "are chosen by their weight, the minibatch alone moves the energy by "
             f"{noise:.0f} nats (sd).",
             "That hides barriers of a few nats: the gradient multiplier is "

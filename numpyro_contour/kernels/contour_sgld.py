@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.adaptation.energies import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import after_flattening
 from numpyro_contour.contour import (
@@ -20,13 +21,18 @@ from numpyro_contour.contour import (
     log_flattening,
     log_psi,
 )
-from numpyro_contour.flat import unravel_like
+from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.samplers.base import Sampler
 from numpyro_contour.samplers.contour import ContourSamplerState, contour
 from numpyro_contour.schedules import Schedule, robbins_monro
 from numpyro_contour.window import Trace, Window
+
+# Moves may rise above the top of a partition that was found by so many sds of the energy's noise,
+# and by so many nats more than there are coordinates.
+_NOISE_MARGIN = 4.0
+_LEAST_MARGIN = 20.0
 
 
 class ContourSGLDState(NamedTuple):
@@ -126,6 +132,9 @@ class ContourSGLD(SGMCMCKernel):
         True
     """
 
+    #: width of a bin of a partition that is found, in standard deviations of the energy
+    _bin_width = BIN_WIDTH
+
     def __init__(
         self,
         model: Callable | None = None,
@@ -214,8 +223,12 @@ class ContourSGLD(SGMCMCKernel):
         if partition is None:
             # Theta stays uniform, and nothing is flattened, until the pilot has found the bins.
             partition = EnergyPartition(0.0, float(self._num_bins), self._num_bins)
+        margin = None
         if self._plan is not None:
-            gain = self._gain_after(warmup)
+            learns = self._learns(warmup)
+            gain = self._gain_after(warmup, learns)
+            if self._partition is None:
+                margin = jnp.where(learns, self._margin(warmup, z), jnp.inf)
         return contour(
             diffusion,
             step_size,
@@ -225,14 +238,24 @@ class ContourSGLD(SGMCMCKernel):
             self._flattening,
             self._random_field,
             self._weight,
+            margin,
         )
 
-    def _gain_after(self, warmup: Any) -> Schedule:
-        """The gain, whose count begins where theta is first updated."""
+    def _margin(self, warmup: Any, z: Any) -> jax.Array:
+        """How far above the top of a partition that was found moves may rise, in nats."""
+        # A pilot of a few steps may have seen almost no spread, which must not fence the chain in.
+        spread = self._temperature(warmup.gain_origin) * (_LEAST_MARGIN + ravel(z).shape[0])
+        return spread + _NOISE_MARGIN * jnp.sqrt(warmup.tuning.energy_noise)
+
+    def _learns(self, warmup: Any) -> jax.Array:
+        """Whether theta is updated: not before the partition is known."""
         plan = self._plan
         assert plan is not None
         number = plan.number(warmup.iteration, warmup.length)
-        learns = plan.is_one_of(number, "window", "learn", "sample")
+        return plan.is_one_of(number, "window", "learn", "sample")
+
+    def _gain_after(self, warmup: Any, learns: jax.Array) -> Schedule:
+        """The gain, whose count begins where theta is first updated."""
 
         def gain(count: jax.Array) -> jax.Array:
             value = self._gain(jnp.maximum(count - warmup.gain_origin, 1))
@@ -250,6 +273,7 @@ class ContourSGLD(SGMCMCKernel):
             sampler.partition,
             sampler.theta,
             finds_partition=self._partition is None,
+            bin_width=self._bin_width,
         )
         assert partition is not None
         assert theta is not None

@@ -14,7 +14,12 @@ from numpyro.infer.mcmc import MCMCKernel
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.tuning import initial_tuning, tuning_step
+from numpyro_contour.adaptation.tuning import (
+    initial_tuning,
+    relaxation_times,
+    remember_draw,
+    tuning_step,
+)
 from numpyro_contour.adaptation.warmup import after_flattening, after_tuning, initial_warmup, place
 from numpyro_contour.diffusions import Diffusion, langevin
 from numpyro_contour.flat import ravel, unravel_like
@@ -79,7 +84,7 @@ class TunedKernel(MCMCKernel):
             return lax.cond(
                 jnp.any(state.warmup.iteration < state.warmup.length),
                 lift(lambda state, trace: self._explored(plan, state, trace)),
-                lambda state, trace: state,
+                lift(self._drawn),
                 moved,
                 window.trace,
             )
@@ -157,6 +162,7 @@ class TunedKernel(MCMCKernel):
             state.warmup,
             tuning,
             self._temperature(chain.steps),
+            chain.steps,
             keep_preconditioner=self._preconditioner is not None,
             keep_step_size=self._step_size is not None,
         )
@@ -171,6 +177,23 @@ class TunedKernel(MCMCKernel):
         chain = state.sampler.chain
         warmup, _, _ = after_flattening(plan, state.warmup, *trace, chain.steps, None, None, False)
         return state._replace(warmup=warmup)
+
+    def _drawn(self, state: Any, trace: Trace) -> Any:
+        """The state after a draw that is kept: what the steps of a found size have covered."""
+        if self._step_size is not None:
+            return state
+        tuning = remember_draw(state.warmup.tuning, state.sampler.chain.position)
+        return state._replace(warmup=state.warmup._replace(tuning=tuning))
+
+    def relaxation_times(self, state: Any) -> tuple[jax.Array, jax.Array] | None:
+        """Relaxation times of one chain's coordinates, and the share of noise in their steps.
+
+        None where the step size was given. See `adaptation.tuning.relaxation_times`.
+        """
+        if self._step_size is not None:
+            return None
+        temperature = self._temperature(state.sampler.chain.steps)
+        return relaxation_times(state.warmup.tuning, self._num_steps, temperature)
 
     def stage_names(self) -> tuple[str, ...]:
         """The stages of the warm-up in their order; none where everything is given."""

@@ -88,8 +88,12 @@ def advance(
     step_size: Schedule,
     temperature: Schedule,
     multiplier: jax.Array | float,
+    ceiling: jax.Array | None = None,
 ) -> Chain:
-    """One attempt to move: a proposal and one evaluation of value and gradient at its end."""
+    """One attempt to move: a proposal and one evaluation of value and gradient at its end.
+
+    It is refused where anything is not finite, and where the energy rises to above `ceiling`.
+    """
     proposal = diffusion.propose(
         keys[0],
         chain.position,
@@ -101,6 +105,8 @@ def advance(
     )
     energy, gradient = potential_and_grad(keys[1], proposal.position)
     accepted = all_finite(proposal.position, energy, gradient)
+    if ceiling is not None:
+        accepted &= (energy <= ceiling) | (energy <= chain.potential_energy)
 
     def choose(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)

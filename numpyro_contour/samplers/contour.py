@@ -77,6 +77,7 @@ def contour(
     flattening: Flattening = _DEFAULT_FLATTENING,
     random_field: str = "consistent",
     weight: str = "consistent",
+    margin: jax.Array | None = None,
 ) -> Sampler:
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
@@ -97,6 +98,8 @@ def contour(
             :math:`\theta(J)^\zeta` in the place of :math:`\Psi^\zeta`.
         weight: "consistent", :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
+        margin: moves that rise by more than this above the partition's top are refused, in nats.
+            None (default) to refuse none.
 
     Returns:
         A `Sampler` whose draws carry log importance weights.
@@ -170,6 +173,7 @@ def contour(
             step_size,
             temperature,
             drift.gradient_multiplier,
+            None if margin is None else state.partition.upper + margin,
         )
         moved, log_field = look(state, chain)
         # A refused attempt stands for no time: it teaches theta nothing.

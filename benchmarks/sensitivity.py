@@ -1,0 +1,102 @@
+"""How much depends on what the warm-up finds: its findings multiplied by 1/2 and 2, and pooled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.util import is_prng_key
+
+from benchmarks.defaults import Target, run, targets
+from benchmarks.tables import markdown_table
+from numpyro_contour import ContourSGLD, weighted_samples
+from numpyro_contour.adaptation.energies import BIN_WIDTH, SIZE
+
+
+class Scaled(ContourSGLD):
+    """`ContourSGLD` with step size, range and bins multiplied after they were found."""
+
+    def __init__(
+        self, *arguments: Any, step_size_factor: float, range_factor: float, bins_factor: float, **k
+    ):
+        super().__init__(*arguments, num_bins=round(128 * bins_factor), **k)
+        self._factor = step_size_factor
+        self._bin_width = BIN_WIDTH * range_factor / bins_factor
+
+    def _diffusion(self, warmup: Any, z: Any) -> Any:
+        diffusion, step_size = super()._diffusion(warmup, z)
+        return diffusion, lambda count: self._factor * step_size(count)
+
+
+class Pooled(ContourSGLD):
+    """`ContourSGLD` whose chains share what the warm-up finds.
+
+    Step size and preconditioner are the geometric means of all chains'; partitions are found from
+    energies of all chains.
+    """
+
+    def sample(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
+        warmup = state.warmup
+        if not is_prng_key(state.rng_key):
+            tuning = warmup.tuning
+
+            def mean(x: jax.Array) -> jax.Array:
+                return jnp.broadcast_to(x.mean(0), x.shape)
+
+            def mix(x: jax.Array) -> jax.Array:
+                places = jnp.arange(SIZE)
+                return jnp.broadcast_to(x[places % x.shape[0], places], x.shape)
+
+            tuning = tuning._replace(
+                step_size=tuning.step_size._replace(
+                    log_value=mean(tuning.step_size.log_value),
+                    log_average=mean(tuning.step_size.log_average),
+                ),
+                preconditioner=jnp.exp(mean(jnp.log(tuning.preconditioner))),
+            )
+            state = state._replace(
+                warmup=warmup._replace(tuning=tuning, energies=jax.tree.map(mix, warmup.energies))
+            )
+        return super().sample(state, model_args, model_kwargs)
+
+
+def error_of(target: Target, kernel_class: type, **arguments: Any) -> float:
+    """The error of a single chain."""
+    mcmc = run(target, kernel_class, **arguments)
+    x, log_weights = weighted_samples(mcmc)
+    found = target.errors(jax.tree.map(np.asarray, x), np.exp(log_weights))
+    return next(iter(found.values()))
+
+
+def main(names: tuple = ()) -> str:
+    """The table, as text."""
+    columns = {"as found": {}}
+    for what in ("step_size", "range", "bins"):
+        for factor in (0.5, 2.0):
+            columns[f"{what.replace('_', ' ')} x {factor:g}"] = {f"{what}_factor": factor}
+    one = dict.fromkeys(("step_size_factor", "range_factor", "bins_factor"), 1.0)
+    rows = []
+    for name, target in targets().items():
+        if names and name not in names:
+            continue
+        errors = [error_of(target, Scaled, **one | factors) for factors in columns.values()]
+        errors.append(error_of(target, Pooled))
+        worst = max(errors[1:-1]) / errors[0]
+        rows.append([name, *(f"{error:.3f}" for error in errors[:-1]), f"{worst:.2f}"])
+        rows[-1].append(f"{errors[-1]:.3f}")
+        print(*rows[-1], sep=" | ", flush=True)
+    return (
+        "## Sensitivity to what the warm-up finds\n\n"
+        "The error of a single chain (mean or root mean square of 16) as found, and with step "
+        "size, range of the partition and number of its bins multiplied; then with chains that "
+        "share what they find.\n\n"
+        + markdown_table(["target", *columns, "worst ratio", "pooled warm-up"], rows)
+    )
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(tuple(sys.argv[1:]))
