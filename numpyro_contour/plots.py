@@ -67,6 +67,8 @@ def plot_energy_histogram(run: Any, ax: Axes | None = None) -> Axes:
     lowest = min(visits[visits > 0].min(), theta[visits > 0].min())
     ax.set_yscale("log")
     ax.set_ylim(lowest / 3, 1.0)
+    left, right = edges.min(), edges[:, 1:][visits > 0].max()
+    ax.set_xlim(left - 0.02 * (right - left), right + 0.02 * (right - left))
     ax.set_xlabel("potential energy (nats)")
     ax.set_ylabel("share of the bin")
     ax.legend()

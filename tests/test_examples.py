@@ -263,9 +263,12 @@ def test_demo_prints_the_numbers_of_its_run(quick_demo):
 
 
 @pytest.mark.xdist_group("demo")
-def test_demo_writes_a_figure(quick_demo):
+def test_demo_writes_figures(quick_demo):
     from matplotlib.image import imread
 
+    picture = imread(quick_demo[0] / "warmup.png")
+    assert picture.shape[:2] == (720, 960)
+    assert all(panel[..., :3].std() > 0.05 for panel in np.array_split(picture, 3, axis=0))
     picture = imread(quick_demo[0] / "demo.png")
     assert picture.shape[:2] == (1080, 1320)
     # Four panels, none of them blank.

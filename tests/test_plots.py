@@ -59,6 +59,8 @@ def test_histogram_shows_the_visits_and_theta_of_the_state(two_chains, ax):
     for stairs in (visits, theta):
         np.testing.assert_allclose(stairs.edges, np.linspace(0.0, 5.0, 11), rtol=1e-6)
     assert ax.get_yscale() == "log"
+    visited = visits.edges[1:][visits.values > 0].max()
+    assert visited < ax.get_xlim()[1] < visited + 0.2
     low, high = ax.get_ylim()
     assert 0 < low < visits.values[visits.values > 0].min()
     assert high >= max(visits.values.max(), theta.values.max())

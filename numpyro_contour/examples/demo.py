@@ -32,7 +32,12 @@ from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.plots import plot_energy_histogram, plot_predictions, plot_weighted_draws
+from numpyro_contour.plots import (
+    plot_energy_histogram,
+    plot_predictions,
+    plot_warmup,
+    plot_weighted_draws,
+)
 
 
 class Job(NamedTuple):
@@ -123,6 +128,16 @@ def minibatch_noise(result: Result, split: Split) -> float:
     return float(estimate(random.split(random.key(0), 500), position).std())
 
 
+def describe_warmup(mcmc: MCMC) -> str:
+    """What the warm-up of `ContourSGLD` found, the mean of the chains."""
+    state = mcmc.last_state
+    lower, width = (float(np.mean(x)) for x in (state.partition.lower, state.partition.width))
+    return (
+        f"ContourSGLD found in warm-up: step size {float(np.mean(state.step_size)):.2g} "
+        f"(preconditioned), bins of {width:.2g} nats from {lower:.1f} nats up"
+    )
+
+
 def describe_nine_modes(job: Job, results: dict[str, Result]) -> str:
     """The masses of the modes beside the exact ones."""
     exact = nine_modes.exact_masses()
@@ -157,6 +172,7 @@ def describe_nine_modes(job: Job, results: dict[str, Result]) -> str:
         "  mean of single chains:  " + _pairs(results, chains, ".3f"),
         "effective share of draws: " + _pairs(results, _kish(results), ".2f"),
         "seconds with compilation: " + _pairs(results, _seconds(results), ".1f"),
+        describe_warmup(results["ContourSGLD"].mcmc),
     ]
     return "\n".join(lines)
 
@@ -190,6 +206,7 @@ def describe_concrete(
             "cover of 90 % intervals:  " + _pairs(results, covered, ".3f"),
             "effective share of draws: " + _pairs(results, _kish(results), ".2f"),
             "seconds with compilation: " + _pairs(results, _seconds(results), ".1f"),
+            describe_warmup(contour),
             "",
             f"Draws of ContourSGLD: potential energy {energy.mean():.0f} nats, sd "
             f"{energy.std():.0f}, in {bins} of {num_bins} bins. Before draws",
@@ -252,6 +269,15 @@ def save_figure(
     figure.savefig(path, dpi=120)
 
 
+def save_warmup(path: Path, nine: Result) -> None:
+    """Draw what the warm-up on the nine modes found."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    plot_warmup(nine.mcmc, axes=figure.subplots(3, 1, sharex=True))
+    figure.savefig(path, dpi=120)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the demo.
 
@@ -297,4 +323,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         split,
         predictions["ContourSGLD"],
     )
-    print(f"Wrote {data_file} and {figure_file} after {time.perf_counter() - began:.0f} seconds.")
+    warmup_file = arguments.output / "warmup.png"
+    save_warmup(warmup_file, nine["ContourSGLD"])
+    print(
+        f"Wrote {data_file}, {figure_file} and {warmup_file} after "
+        f"{time.perf_counter() - began:.0f} seconds."
+    )
