@@ -62,9 +62,12 @@ class Pooled(ContourSGLD):
         return super().sample(state, model_args, model_kwargs)
 
 
+CHAINS = 32
+
+
 def error_of(target: Target, kernel_class: type, **arguments: Any) -> float:
     """The error of a single chain."""
-    mcmc = run(target, kernel_class, **arguments)
+    mcmc = run(target, kernel_class, CHAINS, **arguments)
     x, log_weights = weighted_samples(mcmc)
     found = target.errors(jax.tree.map(np.asarray, x), np.exp(log_weights))
     return next(iter(found.values()))
@@ -78,7 +81,7 @@ def main(names: tuple = ()) -> str:
             columns[f"{what.replace('_', ' ')} x {factor:g}"] = {f"{what}_factor": factor}
     one = dict.fromkeys(("step_size_factor", "range_factor", "bins_factor"), 1.0)
     rows = []
-    for name, target in targets().items():
+    for name, target in targets(CHAINS).items():
         if names and name not in names:
             continue
         errors = [error_of(target, Scaled, **one | factors) for factors in columns.values()]
@@ -89,9 +92,9 @@ def main(names: tuple = ()) -> str:
         print(*rows[-1], sep=" | ", flush=True)
     return (
         "## Sensitivity to what the warm-up finds\n\n"
-        "The error of a single chain (mean or root mean square of 16) as found, and with step "
-        "size, range of the partition and number of its bins multiplied; then with chains that "
-        "share what they find.\n\n"
+        f"The error of a single chain (mean or root mean square of {CHAINS}, good to about an "
+        "eighth) as found, and with step size, range of the partition and number of its bins "
+        "multiplied; then with chains that share what they find.\n\n"
         + markdown_table(["target", *columns, "worst ratio", "pooled warm-up"], rows)
     )
 

@@ -64,7 +64,7 @@ def test_a_minibatch_is_scaled_after_the_sum(model, minibatch):
     """NumPyro's own density is not: it is off by 0.1 % here, which biases the posterior."""
     position = {"share": jnp.array(0.3), "mu": jnp.array(0.2)}
     found, expected = (
-        jax.value_and_grad(ModelPotential.of(model, (flag, minibatch)).minibatch, 1)(
+        jax.jit(jax.value_and_grad(ModelPotential.of(model, (flag, minibatch)).minibatch, 1))(
             random.key(2), position
         )
         for flag in (False, True)
