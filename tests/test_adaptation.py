@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour import EnergyPartition
+from numpyro_contour import SGLD, EnergyPartition
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, update_dual_averaging
 from numpyro_contour.adaptation.energies import (
     SIZE,
@@ -18,6 +18,7 @@ from numpyro_contour.adaptation.energies import (
 )
 from numpyro_contour.adaptation.plan import MIN_WARMUP, Plan
 from numpyro_contour.adaptation.tuning import (
+    LARGEST_STEP_SIZE,
     NOISE_SHARE,
     TARGET_ACCEPTANCE,
     end_of_stage,
@@ -102,11 +103,11 @@ def exact(key, x):
     return 0.5 * jnp.sum(CURVATURE * x**2), CURVATURE * x
 
 
-def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0):
+def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0, limit=jnp.inf):
     """Descent and windows of tuning of one chain; the state and the moments of the last window."""
     x = start_at / jnp.sqrt(CURVATURE)
     chain = start(random.key(seed), x, energy, langevin())
-    tuning = initial_tuning(4, None, None)
+    tuning = initial_tuning(4, None, None, limit)
     tau = jnp.ones(())
 
     def window(chain, tuning, key, steps, descending, searching):
@@ -128,6 +129,22 @@ def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0)
         tuning = end_of_stage(tuning, tau, False, True, last, False, False)
     chain, settled = run(chain, tuning, random.key(seed + 90), steps, False, False)
     return chain, tuning, settled.moments
+
+
+def test_step_size_keeps_to_its_limit():
+    _, tuning, settled = tuned(exact, 2000, True, limit=0.1)
+    assert float(jnp.exp(tuning.step_size.log_average)) == pytest.approx(0.1, rel=0.01)
+    assert float(settled.acceptance / settled.steps) > 0.93
+
+
+@pytest.mark.parametrize(
+    ("preconditioner", "limit"),
+    [(None, LARGEST_STEP_SIZE), ("identity", np.inf), (jnp.ones(2), np.inf)],
+)
+def test_the_limit_goes_with_a_preconditioner_that_is_found(preconditioner, limit):
+    kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner=preconditioner)
+    state = kernel.init(random.key(0), 100, jnp.ones(2))
+    assert float(state.warmup.tuning.limit) == pytest.approx(limit)
 
 
 def test_preconditioner_is_the_inverse_curvature_over_fourteen_orders():

@@ -15,6 +15,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.tuning import (
+    LARGEST_STEP_SIZE,
     initial_tuning,
     relaxation_times,
     remember_draw,
@@ -124,7 +125,9 @@ class TunedKernel(MCMCKernel):
             return ()
         size = ravel(z).shape[0]
         first = None if self._step_size is None else self._step_size(jnp.zeros((), jnp.int32))
-        tuning = initial_tuning(size, self._given_preconditioner(z), first)
+        # With a preconditioner of the user's the scale of the steps is the user's too.
+        limit = LARGEST_STEP_SIZE if self._preconditioner is None else np.inf
+        tuning = initial_tuning(size, self._given_preconditioner(z), first, limit)
         return initial_warmup(self._plan, tuning)
 
     def _diffusion(self, warmup: Any, z: Any) -> tuple[Diffusion, Schedule]:
