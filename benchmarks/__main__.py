@@ -10,13 +10,14 @@ from pathlib import Path
 import jax
 import numpyro
 
-from benchmarks import coverage, defaults, mixture, nine_modes, step_cost
+from benchmarks import coverage, defaults, mixture, nine_modes, sensitivity, step_cost
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS = {
     "mixture": mixture,
     "nine_modes": nine_modes,
     "defaults": defaults,
+    "sensitivity": sensitivity,
     "coverage": coverage,
     "step_cost": step_cost,
 }

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
+from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.warmup import SD_RANGE
 from numpyro_contour.flat import by_chain, coordinate_names
 
@@ -45,7 +46,9 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
     chains = np.arange(values["preconditioner"][1].shape[0])
     numbered = [f"{i + 1} {stage}" for i, stage in enumerate(stages)]
     coordinates = coordinate_names(mcmc.last_state.z, batch=int(mcmc.num_chains > 1))
-    return xr.Dataset(values, {"chain": chains, "stage": numbered, "coordinate": coordinates})
+    coords = {"chain": chains, "stage": numbered, "coordinate": coordinates}
+    draws = int(np.max(warmup.length))
+    return xr.Dataset(values, coords, {"num_warmup": draws, "target_acceptance": TARGET_ACCEPTANCE})
 
 
 def warmup_faults(mcmc: MCMC) -> list[str]:

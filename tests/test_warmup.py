@@ -207,6 +207,7 @@ def test_the_warmup_is_exported():
     mcmc = run(kernel, chains=2, start=start)
     group = to_inference_data(mcmc)["warmup"]
     assert group["step_size"].dims == ("chain", "stage")
+    assert (group.attrs["num_warmup"], group.attrs["target_acceptance"]) == (200, 0.9)
     assert list(group["coordinate"].values) == ["a[0]", "a[1]", "b"]
     assert group["stage"].values[0] == "1 descent"
     assert group["stage"].values[-1] == "10 learn"
