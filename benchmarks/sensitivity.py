@@ -67,7 +67,7 @@ CHAINS = 32
 
 def error_of(target: Target, kernel_class: type, **arguments: Any) -> float:
     """The error of a single chain."""
-    mcmc = run(target, kernel_class, CHAINS, **arguments)
+    mcmc = run(target, kernel_class, CHAINS, collect_theta=False, **arguments)
     x, log_weights = weighted_samples(mcmc)
     found = target.errors(jax.tree.map(np.asarray, x), np.exp(log_weights))
     return next(iter(found.values()))
