@@ -133,7 +133,8 @@ def _warn_of_counters(mcmc: MCMC) -> None:
     # Refused moves and clipped drifts bias the draws. A bounded multiplier does not, since the
     # weights follow the same bounded Psi, but a large share means that little is flattened.
     counters = {
-        "moves were refused because the potential energy or its gradient was not finite": (
+        "moves were refused because the potential energy or its gradient was not finite, or rose "
+        "far above a partition found in warm-up": (
             sampler.chain.guard.refused,
             0.01,
             "check the data and the model for NaN, or lower `step_size`",
@@ -143,7 +144,7 @@ def _warn_of_counters(mcmc: MCMC) -> None:
             # A step size that was accepted as aimed is clipped where energies are high: measured on
             # the mixture, 1.1 % clipped and the same mode masses without the clip.
             0.05 if tuned else 0.01,
-            "lower `step_size`",
+            "raise `num_warmup`, or give a smaller `step_size`" if tuned else "lower `step_size`",
         ),
     }
     if hasattr(sampler, "bounded"):

@@ -26,6 +26,8 @@ from numpyro_contour.adaptation.tuning import (
     initial_tuning,
     largest_step_size,
     no_moments,
+    relaxation_times,
+    remember_draw,
     tuning_step,
 )
 from numpyro_contour.diffusions import langevin
@@ -145,6 +147,19 @@ def test_the_limit_goes_with_a_preconditioner_that_is_found(preconditioner, limi
     kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner=preconditioner)
     state = kernel.init(random.key(0), 100, jnp.ones(2))
     assert float(state.warmup.tuning.limit) == pytest.approx(limit)
+
+
+def test_relaxation_times_of_a_walk_of_known_spread():
+    tuning = initial_tuning(2, jnp.array([0.5, 2.0]), 0.1)._replace(
+        gradient_noise=jnp.array([1.0, 0.0])
+    )
+    for position in ([1.0, 3.0], [-1.0, -3.0], [1.0, 3.0], [-1.0, -3.0]):
+        tuning = remember_draw(tuning, jnp.array(position))
+    times, share = relaxation_times(tuning, 50, jnp.array(2.0))
+    # K tau eps M / var, with variances of 1 and 9.
+    np.testing.assert_allclose(times, 200 * 2.0 * 0.1 * np.array([0.5, 2 / 9]), rtol=1e-5)
+    np.testing.assert_allclose(share, [0.25, 0.0])
+    assert np.isinf(relaxation_times(tuning, 50, jnp.array(0.0))[0]).all()
 
 
 def test_preconditioner_is_the_inverse_curvature_over_fourteen_orders():

@@ -1,4 +1,5 @@
 import re
+import warnings
 from importlib import resources
 
 import jax
@@ -213,7 +214,13 @@ def quick_demo(tmp_path_factory):
         results.update(original(*args))
         return dict(results)
 
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(text):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(text),
+        warnings.catch_warnings(),
+    ):
+        # So short a run warns of small steps and clipped drifts, and rightly.
+        warnings.simplefilter("ignore", UserWarning)
         patch.setattr(demo, "run_concrete", remember)
         demo.main(["--quick", "--output", str(folder)])
     return folder, text.getvalue(), results
@@ -240,6 +247,7 @@ def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
         assert observed["y"].shape == (927,)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.xdist_group("demo")
 def test_demo_prints_the_numbers_of_its_run(quick_demo):
     folder, text, results = quick_demo

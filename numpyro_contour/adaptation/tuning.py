@@ -149,12 +149,14 @@ def relaxation_times(
     .. math:: n_i = \frac{K \tau \epsilon M_i}{\mathrm{var}(x_i)}, \qquad s_i = M_i V_i / \tau
 
     over K steps: the time in which diffusion alone crosses the spread of the draws. A coordinate
-    that has not mixed has a spread that grows with its way, and about 3 of these times.
+    that has not mixed has a spread that grows with its way, and about 3 of these times. At
+    temperature 0, where nothing diffuses, there is nothing to forget.
     """
     moments = tuning.moments
     variance = moments.position_squares / jnp.maximum(moments.steps, 1)
     rates = jnp.exp(tuning.step_size.log_average) * tuning.preconditioner * temperature
     times = moments.steps * steps_per_draw * rates / jnp.maximum(variance, _TINY)
+    times = jnp.where(temperature > 0, times, jnp.inf)
     return times, tuning.preconditioner * tuning.gradient_noise / warm(temperature)
 
 

@@ -74,7 +74,7 @@ class Result(NamedTuple):
 
 NINE_MODES = Job(chains=8, warmup=100, draws=1000, num_steps=50)
 CONCRETE = Job(chains=4, warmup=90, draws=160, num_steps=200)
-QUICK_NINE_MODES = Job(chains=4, warmup=100, draws=900, num_steps=50)
+QUICK_NINE_MODES = Job(chains=4, warmup=100, draws=500, num_steps=50)
 QUICK_CONCRETE = Job(chains=2, warmup=40, draws=40, num_steps=50)
 
 
