@@ -158,7 +158,7 @@ def test_constrained_posterior_is_that_of_nuts():
         model_kwargs={"minibatch": 100},
     )  # fmt: skip
     samples, log_weights = weighted_samples(mcmc)
-    nuts = MCMC(NUTS(models.constrained), num_warmup=300, num_samples=1000, progress_bar=False)
+    nuts = MCMC(NUTS(models.constrained), num_warmup=500, num_samples=2000, progress_bar=False)
     nuts.run(random.key(1), X, y, minibatch=200)
     weights = np.exp(log_weights)[..., None]
     for site, reference in nuts.get_samples().items():

@@ -51,13 +51,13 @@ def check_moments(x, weights, mean, sd, mean_within, sd_within):
 
 @pytest.mark.parametrize(
     ("kernel", "where"),
-    [(SGLD, "far"), (ContourSGLD, "far and offset")],
+    [(SGLD, "far"), (ContourSGLD, "far"), (ContourSGLD, "offset")],
 )
 def test_a_gaussian_of_nine_orders_of_scale(kernel, where):
     def potential(x):
-        return badly_scaled(x) + (1e6 if "offset" in where else 0.0)
+        return badly_scaled(x) + (1e6 if where == "offset" else 0.0)
 
-    start = 30.0 * jnp.ones((CHAINS, 4)) * SCALES
+    start = (30.0 if where == "far" else 1.0) * jnp.ones((CHAINS, 4)) * SCALES
     x, weights = weighted(run(kernel(potential_fn=potential, num_steps=20), start=start))
     # 8 chains of 12,000 steps at a step of 0.25 have 3,000 effective draws or more: errors of .02
     # and .015 (contour a third more). Float32 rounds energies of 1e6 to 0.06 nats.
@@ -243,15 +243,15 @@ def test_noise_that_forces_small_steps_is_named():
         return [str(w.message) for w in caught], times[:, 0], share[:, 0]
 
     # V / c = N**2 / n / N is 500, and the largest step 0.4 / V: 100 draws of 20 steps are
-    # 1.6 relaxation times, and the chain only diffuses; with 400 steps they are 32.
+    # 1.6 relaxation times, and the chain only diffuses; with 1,000 steps they are 80.
     messages, times, share = said(2, num_steps=20)
     # V of a window over that of the window before: 200 steps each give it to 10 %.
     assert share.mean() == pytest.approx(500 / 501, rel=0.25)
     assert (times < 10).all()
     assert any("forces steps too small" in m and "`mu` of chain" in m for m in messages), messages
-    messages, times, _ = said(2, num_steps=400)
-    # A relative error of sqrt(2 / 32) in the variance of each of four chains.
-    assert times.mean() == pytest.approx(32, rel=0.4)
+    messages, times, _ = said(2, num_steps=1000)
+    # A relative error of sqrt(2 / 80) in the variance of each of four chains.
+    assert times.mean() == pytest.approx(80, rel=0.3)
     assert not messages
     # Exact gradients are never the cause of a run that is too short.
     messages, times, _ = said(1000, num_steps=1, samples=10)

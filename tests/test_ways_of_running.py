@@ -46,11 +46,11 @@ def test_chain_methods_run_the_same_chains(name, method, constrained_runs):
 
 PARALLEL = """
 import sys, jax, numpy as np, models
-def run(method):
-    return models.run(models.normal_kernel(sys.argv[1]), 0, models.normal_data(), chains=2,
-                      chain_method=method)
-mcmc, again = run("parallel"), run("sequential")
+mcmc = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
+                  chain_method="parallel")
 assert len(mcmc.last_state.rng_key.devices()) == 2
+again = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
+                   chain_method="sequential")
 for site, expected in again.get_samples(True).items():
     np.testing.assert_allclose(mcmc.get_samples(True)[site], expected, rtol=2e-3, atol=1e-3)
 print("same chains")
