@@ -17,11 +17,12 @@ from jax import random
 from numpyro.infer import MCMC, NUTS
 
 from benchmarks.tables import markdown_table, total_variation
-from numpyro_contour import ContourSGLD, weighted_samples
+from numpyro_contour import SGLD, ContourSGLD, weighted_samples
 from numpyro_contour.examples import concrete, mixture, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 
 CHAINS = 16
+MANY_CHAINS = 96
 #: A barrier beyond those that the defaults are meant for.
 BEYOND = "mixture30, 37 nats"
 
@@ -36,16 +37,22 @@ class Target:
     #: `(x, weights) -> {figure: value}`; the first figure is the error of a single chain
     errors: Callable
     potential: Callable | None = None
-    start: Any = None
+    #: starts of a number of chains, None for those of the kernel
+    start: Callable[[int], np.ndarray] | None = None
     model: Callable | None = None
     data: tuple = ()
     num_steps: int = 10
+    #: more where a limit is nearer than the error of few
+    chains: int = CHAINS
+    #: a figure to divide by that of `SGLD`
+    beside_sgld: str | None = None
 
 
 def run(
-    target: Target, kernel_class: type = ContourSGLD, chains: int = CHAINS, **arguments: Any
+    target: Target, kernel_class: type = ContourSGLD, chains: int | None = None, **arguments: Any
 ) -> MCMC:
     """A run with nothing given but the target."""
+    chains = target.chains if chains is None else chains
     if target.model is None:
         kernel = kernel_class(
             potential_fn=target.potential, num_steps=target.num_steps, **arguments
@@ -60,8 +67,15 @@ def run(
         chain_method="vectorized",
         progress_bar=False,
     )
-    mcmc.run(random.key(0), *target.data, init_params=target.start)
+    start = None if target.start is None else target.start(chains)
+    mcmc.run(random.key(0), *target.data, init_params=start)
     return mcmc
+
+
+def figures_of(target: Target, mcmc: MCMC) -> dict[str, float]:
+    """The errors of a run."""
+    x, log_weights = weighted_samples(mcmc)
+    return target.errors(jax.tree.map(np.asarray, x), np.exp(log_weights))
 
 
 # ------------------------------------------------------------------------------ mode masses
@@ -75,6 +89,7 @@ def tv_of(masses: Callable, exact: np.ndarray) -> Callable:
         return {
             "TV a chain": total_variation(found, exact).mean(),
             "TV pooled": total_variation(found.mean(0), exact),
+            "its error": found.std(0).max() / np.sqrt(len(found)),
         }
 
     return errors
@@ -255,13 +270,17 @@ def concrete_errors(split: Split) -> Callable:
     return errors
 
 
-def spread_starts(low: float, high: float, shape: tuple) -> np.ndarray:
-    """Starts of the chains along the diagonal, (chains, ...)."""
-    line = np.linspace(low, high, shape[0])
-    return line.reshape(-1, *[1] * (len(shape) - 1)) * np.ones(shape)
+def spread_starts(low: float, high: float, *shape: int) -> Callable[[int], np.ndarray]:
+    """Starts of chains at positions of this shape along the diagonal, (chains, ...)."""
+
+    def start(chains: int) -> np.ndarray:
+        line = np.linspace(low, high, chains)
+        return line.reshape(-1, *[1] * len(shape)) * np.ones((chains, *shape))
+
+    return start
 
 
-def targets(chains: int = CHAINS) -> dict[str, Target]:
+def targets() -> dict[str, Target]:
     """The table's rows."""
     nine = nine_modes
     rows = [
@@ -271,7 +290,7 @@ def targets(chains: int = CHAINS) -> dict[str, Target]:
             20_000,
             tv_of(share(lambda x: x > mixture.DIVIDE), np.array([0.6, 0.4])),
             potential=mixture.potential,
-            start=spread_starts(-8, 6, (chains,)),
+            start=spread_starts(-8, 6),
         ),
         Target(
             "nine",
@@ -282,7 +301,7 @@ def targets(chains: int = CHAINS) -> dict[str, Target]:
                 nine.exact_masses().ravel(),
             ),
             potential=nine.potential,
-            start=np.zeros((chains, 2)),
+            start=spread_starts(0, 0, 2),
         ),
         Target(
             "two10d",
@@ -290,7 +309,8 @@ def targets(chains: int = CHAINS) -> dict[str, Target]:
             10_000,
             tv_of(share(lambda x: x.sum(-1) > 0), np.array([0.6, 0.4])),
             potential=two_modes,
-            start=spread_starts(-1.5, 1.5, (chains, 10)),
+            start=spread_starts(-1.5, 1.5, 10),
+            chains=MANY_CHAINS,
         ),
         Target(
             "gauss20d",
@@ -298,7 +318,9 @@ def targets(chains: int = CHAINS) -> dict[str, Target]:
             20_000,
             gauss_errors,
             potential=gauss,
-            start=np.ones((chains, 20)),
+            start=spread_starts(1, 1, 20),
+            chains=MANY_CHAINS,
+            beside_sgld="ESS a chain",
         ),
     ]
     # The lowest ways between the two labellings, by search on a grid: 13, 20 and 37 nats.
@@ -349,14 +371,18 @@ def main(names: tuple = (), kernel_class: type = ContourSGLD, **arguments: Any) 
             continue
         begin = time.perf_counter()
         mcmc = run(target, kernel_class, **arguments)
-        x, log_weights = weighted_samples(mcmc)
+        found = figures_of(target, mcmc)
         seconds = time.perf_counter() - begin
-        found = target.errors(jax.tree.map(np.asarray, x), np.exp(log_weights))
+        if target.beside_sgld is not None:
+            figure = target.beside_sgld
+            sgld = figures_of(target, run(target, SGLD))[figure]
+            found[f"{figure} over SGLD's"] = found[figure] / sgld
         step_size = np.asarray(mcmc.last_state.step_size).mean()
         rows.append(
             [
                 name,
                 f"{target.steps:,} + {target.warmup:,}",
+                str(target.chains),
                 ", ".join(f"{figure} {value:.3f}" for figure, value in found.items()),
                 f"{step_size:.2f}",
                 f"{seconds:.0f}",
@@ -365,10 +391,12 @@ def main(names: tuple = (), kernel_class: type = ContourSGLD, **arguments: Any) 
         print(*rows[-1], sep=" | ", flush=True)
     return (
         "## Nothing given: what the warm-up finds\n\n"
-        f"`{kernel_class.__name__}` with no argument but `num_steps=10`, {CHAINS} chains. Means "
-        "are off by so many posterior standard deviations of NUTS, whose own "
+        f"`{kernel_class.__name__}` with no argument but `num_steps=10`. Means are "
+        "off by so many posterior standard deviations of NUTS, whose own "
         "error is about 0.02.\n\n"
-        + markdown_table(["target", "steps + warm-up", "figures", "step size", "seconds"], rows)
+        + markdown_table(
+            ["target", "steps + warm-up", "chains", "figures", "step size", "seconds"], rows
+        )
     )
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from numpyro.util import is_prng_key
 
-from benchmarks.defaults import BEYOND, Target, run, targets
+from benchmarks.defaults import BEYOND, Target, figures_of, run, targets
 from benchmarks.tables import markdown_table
-from numpyro_contour import ContourSGLD, weighted_samples
+from numpyro_contour import ContourSGLD
 from numpyro_contour.adaptation.energies import BIN_WIDTH, SIZE
 
 
@@ -71,9 +70,7 @@ def error_of(target: Target, kernel_class: type, **arguments: Any) -> float:
     """The error of a single chain."""
     chains = 8 if target.name in FEW else CHAINS
     mcmc = run(target, kernel_class, chains, collect_theta=False, **arguments)
-    x, log_weights = weighted_samples(mcmc)
-    found = target.errors(jax.tree.map(np.asarray, x), np.exp(log_weights))
-    return next(iter(found.values()))
+    return next(iter(figures_of(target, mcmc).values()))
 
 
 def main(names: tuple = ()) -> str:
@@ -84,7 +81,7 @@ def main(names: tuple = ()) -> str:
             columns[f"{what.replace('_', ' ')} x {factor:g}"] = {f"{what}_factor": factor}
     one = dict.fromkeys(("step_size_factor", "range_factor", "bins_factor"), 1.0)
     rows = []
-    for name, target in targets(CHAINS).items():
+    for name, target in targets().items():
         if (names and name not in names) or name == BEYOND:
             continue
         errors = [error_of(target, Scaled, **one | factors) for factors in columns.values()]

@@ -97,33 +97,27 @@ def gradient_noise(moments: Moments) -> jax.Array:
     return moments.gradient_noise / jnp.maximum(moments.steps - 1, 1)
 
 
-def fitting_curvature(moments: Moments) -> jax.Array:
-    r"""The curvature of the potential energy by the spreads of positions and gradients, (d,).
+def fitting_preconditioner(moments: Moments, temperature: jax.Array) -> jax.Array:
+    r"""The diagonal of M from the spreads of positions and gradients, (d,).
 
-    .. math:: c_i = \sqrt{\frac{\mathrm{var}(\partial_i \tilde U) - V_i}{\mathrm{var}(x_i)}}
+    .. math:: \frac1{M_i} = \sqrt{\frac{\mathrm{var}(\partial_i \tilde U) - V_i}
+              {\mathrm{var}(x_i)}} + \frac{V_i}{\tau}
 
-    For a Gaussian it is right from any set of positions, also those of a descent or of a chain
-    that has not mixed.
+    The root is the curvature, for a Gaussian from any set of positions, also those of a descent
+    or of a chain that has not mixed; where they are typical, the whole is the mean square of
+    the gradient over tau.
     """
     count = jnp.maximum(moments.steps, 1)
+    noise = gradient_noise(moments)
     variance = moments.gradient_squares / count + _SLOPE_SHARE * moments.gradient**2
     spread = moments.position_squares / count
     # A coordinate that did not move, or not by more than rounding, tells nothing of its curvature.
     resolution = 8 * jnp.finfo(spread.dtype).eps
     still = spread <= (resolution * moments.position) ** 2
     by_size = moments.gradient_squares / count + moments.gradient**2
-    signal = jnp.maximum(variance - gradient_noise(moments), 1e-3 * variance)
-    return jnp.where(still, by_size, jnp.sqrt(signal / jnp.maximum(spread, _TINY)))
-
-
-def fitting_preconditioner(moments: Moments, temperature: jax.Array) -> jax.Array:
-    r"""The diagonal of M from curvature and noise, (d,).
-
-    .. math:: M_i = \Bigl(c_i + \frac{V_i}{\tau}\Bigr)^{-1}
-
-    Where positions are typical it is tau over the mean square of the gradient estimate.
-    """
-    inverse = fitting_curvature(moments) + gradient_noise(moments) / warm(temperature)
+    signal = jnp.maximum(variance - noise, 1e-3 * variance)
+    curvature = jnp.where(still, by_size, jnp.sqrt(signal / jnp.maximum(spread, _TINY)))
+    inverse = curvature + noise / warm(temperature)
     return jnp.clip(jnp.nan_to_num(1 / jnp.maximum(inverse, _TINY), nan=1.0), 1e-16, 1e16)
 
 
