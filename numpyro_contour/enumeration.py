@@ -80,37 +80,25 @@ def check_groups(
                     )
 
 
-def enumerated_potential(
+def enumerated_energy(
     model: Callable,
     model_args: tuple,
     model_kwargs: dict,
     position: dict,
     plates: SubsamplePlates,
     dim: int,
+    group: tuple[str, ...] | None,
 ) -> jax.Array:
-    r"""The potential energy with discrete sites summed out, over the rows of a minibatch.
+    """The part of a potential energy with discrete sites summed out that one group brings.
 
-    .. math:: U = U_0 + \sum_g s_g (U_g - U_0)
-
-    with :math:`U_0` the energy without the observations inside subsampled plates, and :math:`U_g`
-    that with the unscaled observations of one group g: those inside the same subsampled plates,
-    which :math:`s_g = \prod N / n` scales to all rows. Shared subexpressions are computed once,
-    by XLA.
+    A group is the observations inside the same subsampled plates, whose energies are not scaled
+    here; None stands for all that is not inside any.
     """
     from numpyro.contrib.funsor import config_enumerate, enum
 
-    groups: dict[tuple[str, ...], None] = {}
-
-    def energy(keep: tuple[str, ...] | None) -> jax.Array:
-        handled = _one_group(model, plates, keep, groups)
-        enumerated = enum(config_enumerate(handled), dim)
-        return potential_energy(enumerated, model_args, model_kwargs, position, enum=True)
-
-    base = energy(None)
-    total = base
-    for group in groups:
-        total = total + plate_scale(group, plates) * (energy(group) - base)
-    return total
+    handled = _one_group(model, plates, group)
+    enumerated = enum(config_enumerate(handled), dim)
+    return potential_energy(enumerated, model_args, model_kwargs, position, enum=True)
 
 
 def plate_scale(group: tuple[str, ...], plates: SubsamplePlates) -> float:
@@ -119,28 +107,23 @@ def plate_scale(group: tuple[str, ...], plates: SubsamplePlates) -> float:
 
 
 class _one_group(numpyro.primitives.Messenger):
-    """Handler that takes away the plates' scales, and all groups of observations but one."""
+    """Handler that takes away the plates' scales, and masks all that is not of one group."""
 
-    def __init__(
-        self,
-        fn: Callable,
-        plates: SubsamplePlates,
-        keep: tuple[str, ...] | None,
-        groups: dict[tuple[str, ...], None],
-    ):
+    def __init__(self, fn: Callable, plates: SubsamplePlates, keep: tuple[str, ...] | None):
         super().__init__(fn)
-        self.plates, self.keep, self.groups = plates, keep, groups
+        self.plates, self.keep = plates, keep
 
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample":
             return
         group = subsampled_plates_of(msg, self.plates)
-        if not group:
-            return
-        scale = plate_scale(group, self.plates)
-        if scale != 1:  # plates of all rows set none
-            msg["scale"] = msg["scale"] / scale
-        if msg["is_observed"]:
-            self.groups[group] = None
-            if group != self.keep:
-                msg["fn"] = msg["fn"].mask(False)
+        if group:
+            scale = plate_scale(group, self.plates)
+            if scale != 1:  # plates of all rows set none
+                msg["scale"] = msg["scale"] / scale
+        if msg["is_observed"] or not msg["fn"].support.is_discrete:
+            masked = bool(group) if self.keep is None else group != self.keep
+        else:
+            masked = False  # the probabilities of a discrete variable add up to 1
+        if masked:
+            msg["fn"] = msg["fn"].mask(False)

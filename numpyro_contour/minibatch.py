@@ -13,7 +13,7 @@ import numpyro
 from jax import random
 from numpyro.infer.util import constrain_fn, potential_energy
 
-from numpyro_contour.enumeration import check_groups, enumerated_potential, enumeration_dim
+from numpyro_contour.enumeration import check_groups, enumerated_energy, enumeration_dim, plate_scale
 from numpyro_contour.numpy_data import indexable
 from numpyro_contour.plates import (
     MinibatchSize,
@@ -81,21 +81,30 @@ class ModelPotential:
 
     def at(self, position: dict, indices: Mapping[str, jax.Array]) -> jax.Array:
         """The potential energy at an unconstrained position over the given rows, scaled to all."""
-        model = self.rows(indices)
         if self.first_available_dim is None:
-            return potential_energy(model, self.model_args, self.model_kwargs, position)
-        return enumerated_potential(
-            model,
+            return potential_energy(
+                self.rows(indices), self.model_args, self.model_kwargs, position
+            )
+        plates = self.plates.taking(indices)
+        energy = self.of_group(position, indices, None)
+        for group in self.groups:
+            if group:
+                energy += plate_scale(group, plates) * self.of_group(position, indices, group)
+        return energy
+
+    def of_group(
+        self, position: dict, indices: Mapping[str, jax.Array], group: tuple[str, ...] | None
+    ) -> jax.Array:
+        """As `enumerated_energy`, of a model with sites that are summed out."""
+        assert self.first_available_dim is not None
+        return enumerated_energy(
+            self.rows(indices),
             self.model_args,
             self.model_kwargs,
             position,
-            SubsamplePlates(
-                {
-                    name: (size, indices[name].shape[0])
-                    for name, (size, _) in self.plates.sizes.items()
-                }
-            ),
+            self.plates.taking(indices),
             self.first_available_dim,
+            group,
         )
 
     def minibatch(self, key: jax.Array, position: dict) -> jax.Array:

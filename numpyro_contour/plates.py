@@ -53,6 +53,11 @@ class SubsamplePlates:
         rows = {name: jnp.arange(size) for name, (size, _) in self.sizes.items()}
         return rows | self._whole_rows()
 
+    def taking(self, indices: Mapping[str, jax.Array]) -> SubsamplePlates:
+        """These plates with as many rows as are given."""
+        sizes = {name: (size, indices[name].shape[0]) for name, (size, _) in self.sizes.items()}
+        return SubsamplePlates(sizes, self.whole)
+
     def _whole_rows(self) -> dict[str, jax.Array]:
         return {name: jnp.arange(size) for name, size in self.whole.items()}
 

@@ -24,9 +24,11 @@ class Plan:
     ends: tuple[float, ...]
 
     @classmethod
-    def of(cls, tunes_step_size: bool, contour: bool, finds_partition: bool) -> Plan | None:
-        """The plan for what is to be found, None if that is nothing."""
-        if not (tunes_step_size or finds_partition):
+    def of(
+        cls, tunes_step_size: bool, contour: bool, finds_partition: bool, anchors: bool = False
+    ) -> Plan | None:
+        """The plan for what is to be found, None if that is nothing; `anchors` needs a descent."""
+        if not (tunes_step_size or finds_partition or anchors):
             return None
         shares: list[tuple[str, float]] = [("descent", 0.1)]
         if tunes_step_size:
@@ -37,6 +39,8 @@ class Plan:
             shares += [("window", 0.4 / 7), ("window", 0.8 / 7), ("learn", 1.6 / 7)]
         elif contour:
             shares += [("learn", 0.4)]
+        elif not tunes_step_size:
+            shares += [("settle", 0.4)]
         total = sum(share for _, share in shares)
         ends, end = [], 0.0
         for _, share in shares:

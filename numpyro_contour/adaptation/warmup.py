@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,9 +52,11 @@ class Warmup(NamedTuple):
     #: steps of the chain before theta was first updated
     gain_origin: jax.Array
     history: History
+    #: the point to which energies are differences, () where they are not
+    anchor: Any = ()
 
 
-def initial_warmup(plan: Plan, tuning: Tuning) -> Warmup:
+def initial_warmup(plan: Plan, tuning: Tuning, anchor: Any = ()) -> Warmup:
     """Before the first draw; `length` is set when it is known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
@@ -67,6 +69,7 @@ def initial_warmup(plan: Plan, tuning: Tuning) -> Warmup:
         pilot_sd=jnp.zeros((), dtype),
         gain_origin=count,
         history=History(*([blank] * len(History._fields))),
+        anchor=anchor,
     )
 
 

@@ -8,23 +8,24 @@ run on new data, copies and pickles are safe.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import random
+from jax import lax, random
 from numpyro.infer import init_to_uniform
 from numpyro.util import is_prng_key
 
 from numpyro_contour import checks, estimators
 from numpyro_contour.adaptation.plan import MIN_WARMUP
 from numpyro_contour.diffusions import NOISES
-from numpyro_contour.flat import ravel, unravel_like
+from numpyro_contour.flat import ravel
 from numpyro_contour.kernels.start import JittedStart, find_position, raise_if_unusable
+from numpyro_contour.full_data import CHUNK_BYTES
 from numpyro_contour.kernels.tuned import TunedKernel, check_preconditioner
-from numpyro_contour.minibatch import ModelPotential, constrained
+from numpyro_contour.minibatch import constrained
 from numpyro_contour.plates import MinibatchSize, check_minibatch_size, whole_rows
-from numpyro_contour.samplers.base import PotentialAndGrad
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
 from numpyro_contour.window import DRAWS, Window, run_window
 
@@ -54,6 +55,7 @@ class SGMCMCKernel(TunedKernel):
         energy: str | Callable | None = None,
         noise: str = "averaged",
         init_strategy: Callable = init_to_uniform,
+        chunk_bytes: int = CHUNK_BYTES,
     ):
         if (model is None) == (potential_fn is None):
             got = "neither" if model is None else "both"
@@ -75,6 +77,7 @@ class SGMCMCKernel(TunedKernel):
         self._energy = estimators.check_energy(energy)
         self._noise = checks.one_of("noise", noise, NOISES)
         self._init_strategy = checks.function("init_strategy", init_strategy)
+        self._chunk_bytes = checks.integer("chunk_bytes", chunk_bytes, at_least=1)
         self._start = JittedStart(self._start_chains)
 
     @property
@@ -98,47 +101,8 @@ class SGMCMCKernel(TunedKernel):
             "minibatch_size": self._minibatch_size,
             "energy": self._energy,
             "noise": self._noise,
+            "chunk_bytes": self._chunk_bytes,
         }
-
-    # ------------------------------------------------------------------ the potential energy
-
-    def model_potential(self, model_args: tuple = (), model_kwargs: dict | None = None) -> Any:
-        """The model's potential energy over minibatches and over all data (`ModelPotential`)."""
-        return ModelPotential.of(
-            self._model_or_fail(), model_args, model_kwargs, self._minibatch_size
-        )
-
-    def _model_or_fail(self) -> Callable:
-        if self._model is None:
-            raise ValueError("This kernel was given `potential_fn`: it has no model.")
-        return self._model
-
-    def _estimator(self, model_args: tuple, model_kwargs: dict | None) -> PotentialAndGrad:
-        if self._potential_fn is not None:
-            return estimators.of_function(self._potential_fn, self._energy)
-        return estimators.of_model(self.model_potential(model_args, model_kwargs), self._energy)
-
-    def has_exact_energy(self, model_args: tuple = (), model_kwargs: dict | None = None) -> bool:
-        """Whether the potential energies of a run are exact, not estimates from minibatches."""
-        if self._model is None:
-            return estimators.is_exact(self._energy)
-        return estimators.is_exact(self._energy, self.model_potential(model_args, model_kwargs))
-
-    def _flat_estimator(self, z: Any, model_args: tuple, model_kwargs: dict) -> PotentialAndGrad:
-        estimator = self._estimator(model_args, model_kwargs)
-
-        def potential_and_grad(key: jax.Array, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
-            energy, gradient = estimator(key, unravel_like(flat, z))
-            shapes, expected = (jax.tree.map(jnp.shape, tree) for tree in (gradient, z))
-            if shapes != expected or jnp.shape(energy) != ():
-                raise ValueError(
-                    "`energy` takes a callable `(key, z)` that returns a scalar potential energy "
-                    f"and a gradient of the shapes of z, {expected}, but it returned shapes "
-                    f"{jnp.shape(energy)} and {shapes}."
-                )
-            return jnp.asarray(energy, flat.dtype), ravel(gradient).astype(flat.dtype)
-
-        return potential_and_grad
 
     # ------------------------------------------------------------------ what NumPyro calls
 
@@ -157,9 +121,10 @@ class SGMCMCKernel(TunedKernel):
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         if self._plan is not None and num_warmup < MIN_WARMUP:
+            names = self._to_be_found()
             raise ValueError(
-                f"`num_warmup` takes at least {MIN_WARMUP} draws where "
-                f"{self._to_be_found()} found in warm-up, but got {num_warmup}."
+                f"`num_warmup` takes at least {MIN_WARMUP} draws where {' and '.join(names)} "
+                f"{'is' if len(names) == 1 else 'are'} found in warm-up, but got {num_warmup}."
             )
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
         raise_if_unusable(usable, state.potential_energy_estimate)
@@ -171,20 +136,20 @@ class SGMCMCKernel(TunedKernel):
     def _start_chains(
         self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
     ) -> tuple[Any, dict[str, jax.Array]]:
-        potential = None
-        if self._model is not None:
-            potential = self.model_potential(model_args, model_kwargs)
+        potential = self._potential(model_args, model_kwargs)
+        keeps = self._keeps_unconstrained(potential)
 
         def start(rng_key: jax.Array, init_params: Any) -> tuple[Any, jax.Array]:
             rng_key, key_position, key_chain = random.split(rng_key, 3)
             z = find_position(key_position, potential, self._init_strategy, init_params)
-            warmup = self._initial_warmup(z)
+            warmup = self._initial_warmup(z, self._no_anchor(potential, z))
             sampler = self._sampler(warmup, z)
-            energy = self._flat_estimator(z, model_args, model_kwargs)
+            energy = self._estimator(potential, z, warmup)(warmup)
             sampler_state = sampler.init(key_chain, ravel(z), energy)
             drawn = sampler.observe(sampler_state)
             window = Window(drawn, drawn.log_weight)
-            state = self._state(z, window, sampler_state, rng_key, warmup)
+            unconstrained = drawn.position if keeps else jnp.zeros((0,))
+            state = self._state(z, window, sampler_state, rng_key, warmup, unconstrained)
             chain = sampler_state.chain
             finite = jnp.isfinite(chain.potential_energy) & jnp.isfinite(chain.gradient).all()
             return state, finite
@@ -201,26 +166,32 @@ class SGMCMCKernel(TunedKernel):
         """The next draw, `num_steps` diffusion steps on."""
         model_kwargs = {} if model_kwargs is None else model_kwargs
         batched = not is_prng_key(state.rng_key)
-        energy = self._flat_estimator(
-            jax.tree.map(lambda x: x[0], state.z) if batched else state.z, model_args, model_kwargs
-        )
+        potential = self._potential(model_args, model_kwargs)
+        like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
+        energy = self._estimator(potential, like, state.warmup)
 
         def lift(function: Callable) -> Callable:
             return jax.vmap(function) if batched else function
+
+        def lift_in_turn(function: Callable) -> Callable:
+            return partial(lax.map, function) if batched else function
 
         def transition(state: Any) -> tuple[Any, Window]:
             rng_key, key = random.split(state.rng_key)
             sampler = self._sampler(state.warmup, state.z)
             sampler_state, window = run_window(
-                key, state.sampler, energy, sampler, self._num_steps, self._draw
+                key, state.sampler, energy(state.warmup), sampler, self._num_steps, self._draw
             )
-            z = unravel_like(window.draw.position, state.z)
-            return self._state(z, window, sampler_state, rng_key, state.warmup), window
+            return self._with_window(state, window, sampler_state, rng_key, state.warmup), window
 
         if self._plan is None:
             return lift(transition)(state)[0]
-        exact = self.has_exact_energy(model_args, model_kwargs)
-        return self._in_warmup(state, lift, transition, energy, exact)
+        exact = self._chosen(potential) == "full"
+
+        def renew_anchor(before: Any, after: Any) -> Any:
+            return self._renew_anchor(self._plan, before, after, lift_in_turn, potential)
+
+        return self._in_warmup(state, lift, transition, energy, exact, renew_anchor)
 
     def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
         """From unconstrained draws to the model's sites.
@@ -237,12 +208,14 @@ class SGMCMCKernel(TunedKernel):
         """The state with energy and gradient at its position by the given arguments."""
         model_kwargs = {} if model_kwargs is None else model_kwargs
 
+        potential = self._potential(model_args, model_kwargs)
+
         def renew(state: Any) -> Any:
+            state = self._anchored_anew(state, potential)
             rng_key, key = random.split(state.rng_key)
             chain = state.sampler.chain
-            energy, gradient = self._flat_estimator(state.z, model_args, model_kwargs)(
-                key, chain.position
-            )
+            estimate = self._estimator(potential, state.z, state.warmup)(state.warmup)
+            energy, gradient = estimate(key, chain.position)
             chain = chain._replace(potential_energy=energy, gradient=gradient)
             return state._replace(sampler=state.sampler._replace(chain=chain), rng_key=rng_key)
 

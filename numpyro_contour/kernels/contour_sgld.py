@@ -13,6 +13,7 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.energies import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import after_flattening
+from numpyro_contour.compensated import Sum
 from numpyro_contour.contour import (
     INTERPOLATIONS,
     RANDOM_FIELDS,
@@ -23,6 +24,7 @@ from numpyro_contour.contour import (
 )
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.minibatch import ModelPotential
 from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.samplers.base import Sampler
 from numpyro_contour.samplers.contour import ContourSamplerState, contour
@@ -40,7 +42,8 @@ class ContourSGLDState(NamedTuple):
 
     #: the draw, unconstrained
     z: Any
-    #: potential energy of the draw as the chain saw it, in nats
+    #: potential energy of the draw as the chain saw it, in nats; with a control variate all of the
+    #: state's energies are differences to that of `warmup.anchor`
     potential_energy_estimate: jax.Array
     #: log importance weight of the draw and its window, not normalised
     log_weight: jax.Array
@@ -57,6 +60,8 @@ class ContourSGLDState(NamedTuple):
     #: state of the pure sampler: where the chain is, and theta, the partition and all counts
     sampler: ContourSamplerState
     rng_key: jax.Array
+    #: the draw as one vector, (d,), where its energy is to be computed over all data; else (0,)
+    unconstrained: jax.Array
     #: what the warm-up has found, () where everything is given
     warmup: Any = ()
 
@@ -91,7 +96,7 @@ class ContourSGLD(SGMCMCKernel):
 
     Args:
         model, potential_fn, num_steps, draw, minibatch_size, energy, noise: as for `SGLD`.
-        step_size, preconditioner, init_strategy: as for `SGLD`.
+        step_size, preconditioner, init_strategy, chunk_bytes: as for `SGLD`.
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         partition: an `EnergyPartition`, in nats. None (default) to find it in warm-up, which needs
             `num_warmup` of at least 20 draws.
@@ -188,6 +193,7 @@ class ContourSGLD(SGMCMCKernel):
             "energy_bin",
             "gradient_multiplier",
             "step_size",
+            "unconstrained",
         )
         return (*fields, "log_theta") if self._collect_theta else fields
 
@@ -209,13 +215,15 @@ class ContourSGLD(SGMCMCKernel):
     @property
     def _plan(self) -> Plan | None:
         return Plan.of(
-            self._step_size is None, contour=True, finds_partition=self._partition is None
+            self._step_size is None,
+            contour=True,
+            finds_partition=self._partition is None,
+            anchors=self._anchors,
         )
 
-    def _to_be_found(self) -> str:
-        missing = {"`step_size`": self._step_size, "`partition`": self._partition}
-        names = [name for name, value in missing.items() if value is None]
-        return " and ".join(names) + (" is" if len(names) == 1 else " are")
+    def _to_be_found(self) -> list[str]:
+        partition = ["`partition`"] if self._partition is None else []
+        return super()._to_be_found() + partition
 
     def _sampler(self, warmup: Any, z: Any) -> Sampler:
         diffusion, step_size = self._diffusion(warmup, z)
@@ -292,8 +300,31 @@ class ContourSGLD(SGMCMCKernel):
 
         return jax.vmap(weigh)(energy)
 
+    def _keeps_unconstrained(self, potential: ModelPotential | None) -> bool:
+        return potential is not None and self._chosen(potential) != "full"
+
+    def _unconstrained_size(self, state: ContourSGLDState) -> int:
+        return state.unconstrained.shape[-1]
+
+    def _relative_to(self, sampler: ContourSamplerState, energy: Sum) -> ContourSamplerState:
+        """With a partition of the user's moved along; one to be found does not exist yet."""
+        if self._partition is None:
+            return sampler
+        edges = (
+            (edge - energy.high) - energy.low
+            for edge in (sampler.partition.lower, sampler.partition.upper)
+        )
+        partition = EnergyPartition.tree_unflatten(sampler.partition.num_bins, tuple(edges))
+        return sampler._replace(partition=partition)
+
     def _state(
-        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
+        self,
+        z: Any,
+        window: Window,
+        sampler_state: Any,
+        rng_key: jax.Array,
+        warmup: Any,
+        unconstrained: jax.Array,
     ) -> ContourSGLDState:
         return ContourSGLDState(
             z=z,
@@ -306,6 +337,7 @@ class ContourSGLD(SGMCMCKernel):
             step_size=window.draw.step_size,
             sampler=sampler_state,
             rng_key=rng_key,
+            unconstrained=unconstrained,
             warmup=warmup,
         )
 

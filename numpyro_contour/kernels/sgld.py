@@ -63,11 +63,16 @@ class SGLD(SGMCMCKernel):
         minibatch_size: None (default) for the model's own `subsample_size`; an int for its only
             subsample plate, or `{plate: int}`; also for plates written without `subsample_size`
             whose data follow the plate's indices.
-        energy: None (default) takes "minibatch" where a plate is subsampled and "full" elsewhere;
-            "minibatch"; "full"; or a callable `(key, z) -> (potential energy, gradient)` with z
-            unconstrained.
+        energy: what estimates the potential energy and its gradient. "full", all data; "minibatch",
+            a fresh minibatch; "control_variate", the minibatch relative to a first-order expansion
+            at a point that the warm-up descends to, which needs one pass over all data and
+            `num_warmup` of at least 20 draws; or a callable `(key, z) -> (potential energy,
+            gradient)` with z unconstrained. None (default) takes "full" where no plate is
+            subsampled; elsewhere "control_variate" where anything is found in warm-up (a chain
+            gives it up where it has more noise than the minibatch alone), else "minibatch".
         noise: "averaged" (default, Leimkuhler and Matthews) or "independent" (Welling and Teh).
         init_strategy: as in NumPyro. Defaults to `init_to_uniform`.
+        chunk_bytes: memory that a pass over all data may take. Defaults to 256 MiB.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
@@ -100,7 +105,13 @@ class SGLD(SGMCMCKernel):
         return sgld(diffusion, step_size, self._temperature)
 
     def _state(
-        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
+        self,
+        z: Any,
+        window: Window,
+        sampler_state: Any,
+        rng_key: jax.Array,
+        warmup: Any,
+        unconstrained: jax.Array,
     ) -> SGLDState:
         return SGLDState(
             z=z,

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from numpyro.infer.mcmc import MCMCKernel
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
@@ -24,7 +23,9 @@ from numpyro_contour.adaptation.tuning import (
 from numpyro_contour.adaptation.warmup import after_flattening, after_tuning, initial_warmup, place
 from numpyro_contour.diffusions import Diffusion, langevin
 from numpyro_contour.flat import ravel, unravel_like
-from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
+from numpyro_contour.kernels.energy import EnergyKernel
+from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.samplers.base import Sampler
 from numpyro_contour.schedules import Schedule
 from numpyro_contour.window import Trace, Window
 
@@ -40,7 +41,7 @@ def check_preconditioner(value: Any) -> Any:
     return value
 
 
-class TunedKernel(MCMCKernel):
+class TunedKernel(EnergyKernel):
     """The part of `SGMCMCKernel` that concerns the warm-up; all it finds lives in the state."""
 
     _step_size: Schedule | None
@@ -55,22 +56,51 @@ class TunedKernel(MCMCKernel):
 
     @abstractmethod
     def _state(
-        self, z: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
+        self,
+        z: Any,
+        window: Window,
+        sampler_state: Any,
+        rng_key: jax.Array,
+        warmup: Any,
+        unconstrained: jax.Array,
     ) -> Any:
         """The public state around a window."""
+
+    def _with_window(
+        self, state: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
+    ) -> Any:
+        """The public state after a window."""
+        position = window.draw.position
+        kept = position[: self._unconstrained_size(state)]
+        z = unravel_like(position, state.z)
+        return self._state(z, window, sampler_state, rng_key, warmup, kept)
+
+    def _keeps_unconstrained(self, potential: ModelPotential | None) -> bool:
+        """Whether draws are kept as vectors too, for passes over all data after the run."""
+        return False
+
+    def _unconstrained_size(self, state: Any) -> int:
+        """The number of coordinates that are kept of each draw beside its sites."""
+        return 0
 
     @property
     def _plan(self) -> Plan | None:
         """The plan of the warm-up, None where everything is given."""
-        return Plan.of(self._step_size is None, contour=False, finds_partition=False)
+        return Plan.of(
+            self._step_size is None,
+            contour=False,
+            finds_partition=False,
+            anchors=self._anchors,
+        )
 
     def _in_warmup(
         self,
         state: Any,
         lift: Callable,
         transition: Callable,
-        energy: PotentialAndGrad,
+        energy: Callable,
         exact: bool,
+        renew_anchor: Callable,
     ) -> Any:
         """The next draw of a kernel with a plan; `lift` makes a function of one chain that of all.
 
@@ -90,16 +120,27 @@ class TunedKernel(MCMCKernel):
                 window.trace,
             )
 
+        def tune(state: Any) -> Any:
+            tuned = lift(lambda state: self._tuned(plan, state, energy(state.warmup), exact))
+            return renew_anchor(state, tuned(state))
+
         number = lift(plan.number)(state.warmup.iteration, state.warmup.length)
         return lax.cond(
             jnp.any(plan.is_one_of(number, "descent", "tune", "settle")),
-            lift(lambda state: self._tuned(plan, state, energy, exact)),
+            tune,
             explore,
             state,
         )
 
-    def _to_be_found(self) -> str:
-        return "`step_size` is"
+    def _to_be_found(self) -> list[str]:
+        """What the warm-up is to find, as a message names it."""
+        names = ["`step_size`"] if self._step_size is None else []
+        return [*names, "the anchor of the control variate"] if self._anchors else names
+
+    @property
+    def _anchors(self) -> bool:
+        """Whether a control variate is asked for by name."""
+        return self._energy == "control_variate"
 
     def _preconditioner_name(self) -> str:
         if isinstance(self._preconditioner, str):
@@ -120,7 +161,7 @@ class TunedKernel(MCMCKernel):
             )
         return ravel(given).astype(jnp.result_type(float))
 
-    def _initial_warmup(self, z: Any) -> Any:
+    def _initial_warmup(self, z: Any, anchor: Any) -> Any:
         if self._plan is None:
             return ()
         size = ravel(z).shape[0]
@@ -128,7 +169,7 @@ class TunedKernel(MCMCKernel):
         # With a preconditioner of the user's the scale of the steps is the user's too.
         limit = LARGEST_STEP_SIZE if self._preconditioner is None else np.inf
         tuning = initial_tuning(size, self._given_preconditioner(z), first, limit)
-        return initial_warmup(self._plan, tuning)
+        return initial_warmup(self._plan, tuning, anchor)
 
     def _diffusion(self, warmup: Any, z: Any) -> tuple[Diffusion, Schedule]:
         """The diffusion and the step size, with what the warm-up has found."""
@@ -139,7 +180,7 @@ class TunedKernel(MCMCKernel):
         diffusion = langevin(self._noise, tuning.preconditioner, tuning.gradient_noise)
         return diffusion, lambda count: jnp.exp(tuning.step_size.log_average)
 
-    def _tuned(self, plan: Plan, state: Any, energy: PotentialAndGrad, exact: bool) -> Any:
+    def _tuned(self, plan: Plan, state: Any, energy: Any, exact: bool) -> Any:
         """A draw of descent or tuning."""
         rng_key, key = random.split(state.rng_key)
         here = place(plan, state.warmup)
@@ -172,8 +213,8 @@ class TunedKernel(MCMCKernel):
         sampler = self._sampler(warmup, state.z)
         sampler_state = sampler.place(state.sampler, chain)
         drawn = sampler.observe(sampler_state)
-        z = unravel_like(chain.position, state.z)
-        return self._state(z, Window(drawn, drawn.log_weight), sampler_state, rng_key, warmup)
+        window = Window(drawn, drawn.log_weight)
+        return self._with_window(state, window, sampler_state, rng_key, warmup)
 
     def _explored(self, plan: Plan, state: Any, trace: Trace) -> Any:
         """The state after a draw of the warm-up at the final step size."""

@@ -1,0 +1,203 @@
+"""The potential energy of a kernel: of which model or function, and by which estimator."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+from numpyro.infer.mcmc import MCMCKernel
+
+from numpyro_contour import estimators
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.warmup import Place, place
+from numpyro_contour.compensated import Sum
+from numpyro_contour.control_variate import Anchor, anchor_at, no_anchor, worth_its_noise
+from numpyro_contour.flat import ravel
+from numpyro_contour.full_data import FullData
+from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.plates import MinibatchSize
+from numpyro_contour.samplers.base import PotentialAndGrad
+
+
+class EnergyKernel(MCMCKernel):
+    """The part of `SGMCMCKernel` that concerns the potential energy and its anchor."""
+
+    _model: Callable | None
+    _potential_fn: Callable | None
+    _minibatch_size: MinibatchSize
+    _energy: str | Callable | None
+    _chunk_bytes: int
+
+    @property
+    @abstractmethod
+    def _plan(self) -> Plan | None:
+        """The plan of the warm-up, None where everything is given."""
+
+    def model_potential(self, model_args: tuple = (), model_kwargs: dict | None = None) -> Any:
+        """The model's potential energy over minibatches and over all data (`ModelPotential`)."""
+        return ModelPotential.of(
+            self._model_or_fail(), model_args, model_kwargs, self._minibatch_size
+        )
+
+    def _model_or_fail(self) -> Callable:
+        if self._model is None:
+            raise ValueError("This kernel was given `potential_fn`: it has no model.")
+        return self._model
+
+    def _potential(self, model_args: tuple, model_kwargs: dict | None) -> ModelPotential | None:
+        return None if self._model is None else self.model_potential(model_args, model_kwargs)
+
+    def energy_estimator(
+        self, model_args: tuple = (), model_kwargs: dict | None = None
+    ) -> str | Callable:
+        """What estimates the potential energy in a run on these arguments.
+
+        "minibatch", "control_variate", "full", or the callable that was given as `energy`.
+        """
+        return self._chosen(self._potential(model_args, model_kwargs))
+
+    def _chosen(self, potential: ModelPotential | None) -> str | Callable:
+        return estimators.chosen(self._energy, potential, descends=self._plan is not None)
+
+    def has_exact_energy(self, model_args: tuple = (), model_kwargs: dict | None = None) -> bool:
+        """Whether the potential energies of a run are exact, not estimates from minibatches."""
+        return self.energy_estimator(model_args, model_kwargs) == "full"
+
+    def full_data(self, model_args: tuple, model_kwargs: dict | None, like: Any) -> FullData:
+        """The model over all rows of its subsample plates, in chunks of bounded memory."""
+        return FullData(self.model_potential(model_args, model_kwargs), like, self._chunk_bytes)
+
+    def _estimator(
+        self, potential: ModelPotential | None, like: Any, warmup: Any
+    ) -> Callable[[Any], PotentialAndGrad]:
+        """The estimator for each chain, made from the chain's own warm-up.
+
+        Args:
+            potential: the model's, None for a potential function.
+            like: an unconstrained position.
+            warmup: the warm-up of all chains.
+        """
+        chosen = self._chosen(potential)
+        if potential is None:
+            assert self._potential_fn is not None
+            function = (
+                estimators.of_callable(chosen, like)
+                if callable(chosen)
+                else estimators.of_function(self._potential_fn, like)
+            )
+        else:
+            anchors = _anchor_of(warmup)
+            in_use = jnp.any(anchors.weight > 0) if anchors else jnp.zeros((), bool)
+            function = estimators.of_model(chosen, potential, like, self._chunk_bytes, in_use)
+
+        def of_chain(warmup: Any) -> PotentialAndGrad:
+            anchor = _anchor_of(warmup)
+            return lambda key, flat: function(key, flat, anchor)
+
+        return of_chain
+
+    # ------------------------------------------------------------------ the anchor
+
+    def _no_anchor(self, potential: ModelPotential | None, like: Any) -> Anchor | tuple[()]:
+        """The anchor before there is one; () where none will be."""
+        if self._chosen(potential) != "control_variate":
+            return ()
+        return no_anchor(ravel(like).shape[0])
+
+    def _renew_anchor(
+        self, plan: Plan, before: Any, after: Any, lift: Callable, potential: ModelPotential | None
+    ) -> Any:
+        """The state after a draw of descent or tuning, with its anchor found or given up.
+
+        Args:
+            plan: the plan of the warm-up.
+            before: the state of all chains before the draw.
+            after: the state after it.
+            lift: makes a function of one chain one of all, one chain after the other.
+            potential: the model's potential energy.
+        """
+        if not _anchor_of(after.warmup):
+            return after
+        assert potential is not None
+        tunes = [i for i, stage in enumerate(plan.stages) if stage == "tune"]
+
+        def here(state: Any) -> Place:
+            return place(plan, state.warmup)
+
+        def ends(where: Place, *numbers: int) -> jax.Array:
+            return jnp.any(where.ends & jnp.isin(where.number, jnp.asarray(numbers)))
+
+        where = lift(here)(before)
+        after = lax.cond(
+            ends(where, plan.stages.index("descent")),
+            lift(lambda state: self._anchored(state, potential)),
+            lambda state: state,
+            after,
+        )
+        # What was asked for by name is not given up; nor is the step size renewed after the last.
+        if self._energy is not None or len(tunes) < 2:
+            return after
+        return lax.cond(
+            ends(where, *tunes[:-1]),
+            lift(lambda state: self._compared(state, potential)),
+            lambda state: state,
+            after,
+        )
+
+    def _anchored(self, state: Any, potential: ModelPotential) -> Any:
+        """The state with the chain's position as its anchor, and energies relative to it."""
+        chain = state.sampler.chain
+        anchor = anchor_at(FullData(potential, state.z, self._chunk_bytes), chain.position)
+        finite = jnp.isfinite(anchor.energy.high) & jnp.isfinite(anchor.gradient).all()
+        blank = no_anchor(chain.position.shape[0])
+        anchor = jax.tree.map(lambda a, b: jnp.where(finite, a, b), anchor, blank)
+        history = state.warmup.history
+        energy = history.energy - anchor.energy.high
+        warmup = state.warmup._replace(anchor=anchor, history=history._replace(energy=energy))
+        chain = chain._replace(
+            potential_energy=chain.potential_energy - anchor.energy.high,
+            gradient=jnp.where(finite, anchor.gradient, chain.gradient),
+        )
+        sampler = self._relative_to(state.sampler._replace(chain=chain), anchor.energy)
+        return state._replace(sampler=sampler, warmup=warmup)
+
+    def _anchored_anew(self, state: Any, potential: ModelPotential | None) -> Any:
+        """The state with energy and gradient of its anchor on other data."""
+        anchor = _anchor_of(state.warmup)
+        if not anchor:
+            return state
+        assert potential is not None
+        new = anchor_at(FullData(potential, state.z, self._chunk_bytes), anchor.position)
+        used = anchor.weight > 0
+        blank = no_anchor(anchor.position.shape[0])._replace(position=anchor.position)
+        new = new._replace(weight=anchor.weight)
+        new = jax.tree.map(lambda a, b: jnp.where(used, a, b), new, blank)
+        return state._replace(warmup=state.warmup._replace(anchor=new))
+
+    def _relative_to(self, sampler: Any, energy: Sum) -> Any:
+        """A sampler's state whose energies are differences to this one."""
+        return sampler
+
+    def _compared(self, state: Any, potential: ModelPotential) -> Any:
+        """The state without the control variate where a minibatch alone has less noise."""
+        rng_key, key = random.split(state.rng_key)
+        warmup = state.warmup
+        better = worth_its_noise(
+            key,
+            potential,
+            state.sampler.chain.position,
+            warmup.anchor,
+            state.z,
+            warmup.tuning.preconditioner,
+        )
+        weight = jnp.where(better, warmup.anchor.weight, 0.0)
+        warmup = warmup._replace(anchor=warmup.anchor._replace(weight=weight))
+        return state._replace(warmup=warmup, rng_key=rng_key)
+
+
+def _anchor_of(warmup: Any) -> Anchor | tuple[()]:
+    return warmup.anchor if warmup else ()
