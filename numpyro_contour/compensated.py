@@ -13,6 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 
+# Few enough terms that their plain sum loses less than the terms themselves have lost.
+_BLOCK = 32
+
+
 class Sum(NamedTuple):
     """A number as the unevaluated sum of two."""
 
@@ -39,13 +43,14 @@ def add(one: Sum, other: Sum) -> Sum:
 
 
 def total(values: jax.Array) -> Sum:
-    """The sum over the first axis, by halves.
+    """The sum over the first axis: of short blocks as they are, of the blocks by halves.
 
     Source: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
     """
-    size = 1 << max(values.shape[0] - 1, 0).bit_length()
-    padding = [(0, size - values.shape[0])] + [(0, 0)] * (values.ndim - 1)
-    high = jnp.pad(values, padding)
+    blocks = -(-values.shape[0] // _BLOCK)
+    size = 1 << max(blocks - 1, 0).bit_length()
+    padding = [(0, size * _BLOCK - values.shape[0])] + [(0, 0)] * (values.ndim - 1)
+    high = jnp.pad(values, padding).reshape(_BLOCK, size, *values.shape[1:]).sum(0)
     low = jnp.zeros_like(high)
     while size > 1:
         size //= 2

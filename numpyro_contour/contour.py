@@ -21,10 +21,10 @@ LOG_THETA_FLOOR = -40.0
 # one step's decay is below the rounding error of log theta in float32.
 _DECAY_APPLIED_FROM = 2.0**-10
 
-# Distance in bin widths from a bin's left edge to the node that carries its log theta.
-_NODE_OFFSETS = {"forward": 0.0, "midpoint": 0.5, "backward": 1.0}
+#: Distance in bin widths from a bin's left edge to the node that carries its log theta.
+NODE_OFFSETS = {"forward": 0.0, "midpoint": 0.5, "backward": 1.0}
 
-INTERPOLATIONS = tuple(_NODE_OFFSETS)
+INTERPOLATIONS = tuple(NODE_OFFSETS)
 RANDOM_FIELDS = ("consistent", "csgld")
 WEIGHTS = ("consistent", "piecewise")
 
@@ -128,7 +128,7 @@ def log_psi(
     Source: Deng, Lin and Liang (2020), equation (6) for "backward", section D.1 for "forward".
     """
     last = partition.num_bins - 1
-    place = partition.coordinate(energy) - _NODE_OFFSETS[flattening.interpolation]
+    place = partition.coordinate(energy) - NODE_OFFSETS[flattening.interpolation]
     inside = (place >= 0) & (place < last)
     place = jnp.nan_to_num(jnp.clip(place, 0, last))
     left = jnp.minimum(jnp.floor(place), last - 1).astype(jnp.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,8 +21,8 @@ from numpyro_contour.row_terms import row_energies, terms_outside
 #: Memory that a pass over all rows may take, in bytes.
 CHUNK_BYTES = 256 * 2**20
 
-# Positions that are evaluated at once, at most.
-_MOST_POSITIONS = 64
+# Positions that are evaluated at once: reading rows costs more than a few more positions on them.
+_FEWEST_POSITIONS, _MOST_POSITIONS = 8, 64
 
 
 class Reference(NamedTuple):
@@ -130,14 +130,12 @@ class FullData:
                 difference, remainder = of_piece(*piece)
                 rows = piece[0]
                 sums = {s: _scatter(x, remainder, group, s, rows) for s, x in sums.items()}
-                squared = add(squared, total(jnp.ravel(remainder**2)))
+                squared = squared + jnp.sum(remainder**2)
                 return add(energy, total(jnp.ravel(difference))), sums, squared
 
             pieces = self._pieces(group, self._rows_at_once(group, of_piece))
-            energy, marginals[group], squared = pieces.fold(
-                add_piece, (energy, blank, zero_sum())
-            )
-            squares[group] = squared.high
+            carry = (energy, blank, jnp.zeros(()))
+            energy, marginals[group], squares[group] = pieces.fold(add_piece, carry)
         noise = minibatch_variance(self.potential.plates, marginals, squares)
         return FullEnergy(energy, noise)
 
@@ -160,15 +158,19 @@ class FullData:
 
         return of_piece
 
-    def positions_at_once(self, reference: Reference | None) -> int:
-        """How many positions fit into one chunk together, at least 1."""
+    def sharing(self, reference: Reference | None) -> tuple[FullData, int]:
+        """For `at` over several positions together, which share the rows: and how many those are.
+
+        Where all rows of so many do not fit into the chunk, it is the pieces that get smaller.
+        """
         flat = jnp.zeros(sum(math.prod(jnp.shape(x)) for x in jax.tree.leaves(self.like)))
-        pieces = [
+        size = sum(
             self._bytes_a_row(group, self._difference(flat, group, reference))
             * math.prod(self._sizes(group))
             for group in self.groups
-        ]
-        return max(1, min(_MOST_POSITIONS, int(self.chunk_bytes // max(pieces, default=1))))
+        )
+        positions = min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, int(self.chunk_bytes / size)))
+        return replace(self, chunk_bytes=self.chunk_bytes // positions), positions
 
     # ------------------------------------------------------------------ chunks
 

@@ -15,11 +15,17 @@ from numpyro.infer import MCMC
 from numpyro_contour import checks
 from numpyro_contour.arviz_versions import RunAdapter, from_datasets, to_datasets
 from numpyro_contour.flat import by_chain
+from numpyro_contour.full_energies import energy_offsets, full_energies
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.log_likelihood import log_likelihoods
 from numpyro_contour.schedules import Constant
 from numpyro_contour.warmup_report import warmup_dataset
-from numpyro_contour.weighted_draws import kernel_of, named_draws, weights_of_run
+from numpyro_contour.weighted_draws import (
+    has_full_data_weights,
+    kernel_of,
+    named_draws,
+    weights_of_run,
+)
 
 
 def to_inference_data(
@@ -42,7 +48,9 @@ def to_inference_data(
 
     - `posterior`: the draws, of the **flattened** density;
     - `sample_stats`: `log_weight`, each chain's with mean 1; the log density `lp` = -U where the
-      potential energy is exact and `potential_energy_estimate` where it comes from minibatches;
+      potential energy of the draws is known; `potential_energy_estimate`, as the run saw it, where
+      it comes from minibatches, and with full-data weights `energy_noise`, its standard deviation
+      at the draw;
       `step_size`; of a contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain,
       draw, bin), as the draw left it;
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
@@ -53,7 +61,10 @@ def to_inference_data(
       `lower_edge` and `upper_edge` of each (chain, stage); the `preconditioner` M, the standard
       deviation of the gradient estimate, `gradient_noise`, and how often the chain had time to
       forget its place while draws were collected, `relaxation_times`, of each (chain, coordinate);
-      the standard deviation of the energy estimate, `energy_noise` (chain,);
+      the standard deviation of the energy estimate, `energy_noise`, also in bin widths,
+      `energy_noise_in_bins`, and `control_variate`, 1 where it is in use (chain,);
+      `gradient_noise_share`, the share of the gradient's noise in the noise of a step (chain,
+      coordinate);
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 
@@ -110,7 +121,7 @@ def to_inference_data(
     draws = named_draws(mcmc.get_samples(group_by_chain=True))
     groups = to_datasets(
         az.from_numpyro(
-            RunAdapter(mcmc, draws, _sample_stats(mcmc, kernel, weights.log_weights)),
+            RunAdapter(mcmc, draws, _sample_stats(mcmc, weights.log_weights, energy)),
             coords=coords,
             dims=dims,
             log_likelihood=False,
@@ -138,13 +149,19 @@ def to_inference_data(
 
 
 def _sample_stats(
-    mcmc: MCMC, kernel: SGMCMCKernel, log_weight: np.ndarray
+    mcmc: MCMC, log_weight: np.ndarray, energy: str | None
 ) -> dict[str, np.ndarray]:
     fields = mcmc.get_extra_fields(group_by_chain=True)
-    energy = np.asarray(fields["potential_energy_estimate"])
-    exact = kernel.has_exact_energy(mcmc._args, mcmc._kwargs)
+    seen = np.asarray(fields["potential_energy_estimate"])
     stats = {"log_weight": log_weight}
-    stats |= {"lp": -energy} if exact else {"potential_energy_estimate": energy}
+    if mcmc.sampler.has_exact_energy(mcmc._args, mcmc._kwargs):
+        stats["lp"] = -seen
+    else:
+        offsets = energy_offsets(mcmc)[:, None]
+        stats["potential_energy_estimate"] = seen + offsets
+        if energy is None and has_full_data_weights(mcmc):
+            full = full_energies(mcmc)
+            stats |= {"lp": -(full.energy + offsets), "energy_noise": full.noise}
     per_draw = ("step_size", "energy_bin", "gradient_multiplier")
     return stats | {name: np.asarray(fields[name]) for name in per_draw if name in fields}
 
@@ -208,7 +225,7 @@ def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str,
 
 def _energy_partition(mcmc: MCMC, log_normalisers: np.ndarray) -> xr.Dataset:
     state = mcmc.last_state
-    edges = by_chain(state.partition.edges, 1).astype(np.float64)
+    edges = by_chain(state.partition.edges, 1).astype(np.float64) + energy_offsets(mcmc)[:, None]
     values = {
         "lower_edge": edges[:, :-1],
         "upper_edge": edges[:, 1:],

@@ -12,6 +12,7 @@ from numpyro.infer import MCMC
 from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.warmup import SD_RANGE
 from numpyro_contour.flat import by_chain, coordinate_names
+from numpyro_contour.full_energies import energy_offsets
 
 # Below this mean of the acceptance statistic (0.9 is aimed at) no step size was found.
 _LOWEST_ACCEPTANCE = 0.6
@@ -29,15 +30,25 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
         return None
     warmup = mcmc.last_state.warmup
     history = {name: _float64(x, 1) for name, x in warmup.history._asdict().items()}
+    for name in ("energy", "lower", "upper"):
+        history[name] += energy_offsets(mcmc)[:, None]
     history["lower_edge"], history["upper_edge"] = history.pop("lower"), history.pop("upper")
     if np.isnan(history["lower_edge"]).all():
         del history["lower_edge"], history["upper_edge"]
     tuning = warmup.tuning
     values: dict[str, Any] = {name: (("chain", "stage"), x) for name, x in history.items()}
     values["energy_noise"] = (("chain",), np.sqrt(_float64(tuning.energy_noise, 0)))
+    if hasattr(mcmc.last_state, "partition"):
+        width = _float64(mcmc.last_state.partition.width, 0)
+        values["energy_noise_in_bins"] = (("chain",), values["energy_noise"][1] / width)
+    if warmup.anchor:
+        values["control_variate"] = (("chain",), _float64(warmup.anchor.weight, 0).astype(int))
     found = relaxation_times(mcmc)
     if found is not None:
-        values["relaxation_times"] = (("chain", "coordinate"), found[0])
+        times, noise = found
+        step_size = np.exp(_float64(tuning.step_size.log_average, 0))
+        values["relaxation_times"] = (("chain", "coordinate"), times)
+        values["gradient_noise_share"] = (("chain", "coordinate"), step_size[:, None] * noise / 2)
     for name, x in (
         ("preconditioner", tuning.preconditioner),
         ("gradient_noise", np.sqrt(tuning.gradient_noise)),
@@ -85,7 +96,7 @@ def warmup_faults(mcmc: MCMC) -> list[str]:
             f"{fall[chain]:.1f} of its standard deviations: raise `num_warmup`."
         )
     measured = [i for i, stage in enumerate(stages) if stage in ("tune", "settle")]
-    if measured:
+    if "tune" in stages:
         acceptance = history["acceptance"][:, measured[-1]]
         if np.nanmin(acceptance, initial=1.0) < _LOWEST_ACCEPTANCE:
             chain = int(np.nanargmin(acceptance))

@@ -13,6 +13,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.flat import by_chain, leaf_names
+from numpyro_contour.full_weights import full_data_correction
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.warmup_report import warmup_faults
@@ -36,14 +37,19 @@ def weighted_samples(
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
         theta: "online" (default) weighs a draw by the theta of its own time, which is always valid;
             "final" by the last theta, which is only fit once theta has settled.
-        energy: None (default) or "estimate": weights at the potential energy that the run saw.
+        energy: None (default) weighs draws of a run on minibatches, or on a noisy potential, at
+            their potential energy over all data, by :math:`E[\log\Psi(U + \sigma\xi)]` with
+            :math:`\sigma` the noise at each draw: one pass over all data a draw, once for a run;
+            "estimate" by the noisy energies that the run saw, which is biased. The same where
+            energies are exact.
 
     Returns:
         `(samples, log_weights)`: the samples as `mcmc.get_samples(group_by_chain=True)` gives
         them, and an array (chains, draws). A weight is -inf where a move was refused.
 
     Raises:
-        ValueError: the run has no weights, or an argument is unknown.
+        ValueError: the run has no weights, or an argument is unknown; the run's data are not those
+            of its warm-up; or a noisy potential of the user's is not unbiased.
 
     Warns:
         UserWarning: the warm-up failed, with the cause and what to change; moves were refused or
@@ -80,6 +86,8 @@ def weights_of_run(mcmc: MCMC, theta: str, energy: str | None) -> NormalisedWeig
         log_weight = _by_final_theta(mcmc, kernel, fields)
     else:
         log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
+    if energy is None and has_full_data_weights(mcmc):
+        log_weight = log_weight + full_data_correction(mcmc, theta)
     _warn_of_counters(mcmc)
     normalisers = log_normalisers(log_weight)
     shift = np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
@@ -101,6 +109,14 @@ def kernel_of(mcmc: Any) -> SGMCMCKernel:
     if mcmc.last_state is None:
         raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
     return kernel
+
+
+def has_full_data_weights(mcmc: MCMC) -> bool:
+    """Whether the weights of a run are those at its draws' potential energies over all data."""
+    kernel = kernel_of(mcmc)
+    if not isinstance(kernel, ContourSGLD) or kernel.settings["weight"] != "consistent":
+        return False  # no weights, or the paper's own
+    return not kernel.has_exact_energy(mcmc._args, mcmc._kwargs)
 
 
 def named_draws(samples: Any) -> dict[str, np.ndarray]:

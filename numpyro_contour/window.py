@@ -40,6 +40,7 @@ def run_window(
     sampler: Sampler,
     num_steps: int,
     draw: str,
+    trust: jax.Array | float = 1.0,
 ) -> tuple[Any, Window]:
     r"""`num_steps` steps of a sampler, and the one draw that is handed out for them.
 
@@ -48,6 +49,10 @@ def run_window(
     :math:`\frac1K \sum_j w_j`: weighted means stay consistent, every position counts, and the
     weights of the draws are nearly even. With "last" it is the last position with its own weight.
 
+    Where weights are noisy, w is in both places replaced by :math:`v = w^\rho`, and the draw carries
+    :math:`\frac1K \sum_j v_j \cdot w_i / v_i`: chosen in proportion to noise, draws would be uneven
+    once their weights are corrected for it.
+
     Args:
         key: random key.
         state: state of the sampler.
@@ -55,6 +60,7 @@ def run_window(
         sampler: the sampler.
         num_steps: K, at least 1.
         draw: "reservoir" or "last".
+        trust: :math:`\rho` in [0, 1], how much of the weights' logarithms is not noise. Defaults to 1.
 
     Returns:
         The state after the window, and the window.
@@ -79,14 +85,19 @@ def run_window(
         record = sampler.observe(state)
         return state, Window(record, record.log_weight, trace)
 
+    def trusted(log_weight: jax.Array) -> jax.Array:
+        # A refused move has no weight, and no chance either.
+        return jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
+
     def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, Trace]:
         state, chosen, log_total = carry
         keys, uniform = randomness
         state = sampler.step(keys, state, potential_and_grad)
         offered = sampler.observe(state)
-        log_total = jnp.logaddexp(log_total, offered.log_weight)
+        log_chance = trusted(offered.log_weight)
+        log_total = jnp.logaddexp(log_total, log_chance)
         # False as long as no position has any weight: -inf - -inf is not a number.
-        take = uniform < jnp.exp(offered.log_weight - log_total)
+        take = uniform < jnp.exp(log_chance - log_total)
         chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
         trace = Trace(offered.potential_energy, offered.log_weight)
         return (state, chosen, log_total), trace
@@ -99,4 +110,5 @@ def run_window(
         (state, before, before.log_weight),
         (keys, random.uniform(key_offers, (num_steps,))),
     )
-    return state, Window(chosen, log_total - jnp.log(num_steps), trace)
+    own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
+    return state, Window(chosen, log_total - jnp.log(num_steps) + own, trace)

@@ -21,10 +21,11 @@ from numpyro_contour import checks, estimators
 from numpyro_contour.adaptation.plan import MIN_WARMUP
 from numpyro_contour.diffusions import NOISES
 from numpyro_contour.flat import ravel
-from numpyro_contour.kernels.start import JittedStart, find_position, raise_if_unusable
+from numpyro_contour.kernels.start import find_position, raise_if_unusable
 from numpyro_contour.full_data import CHUNK_BYTES
 from numpyro_contour.kernels.tuned import TunedKernel, check_preconditioner
 from numpyro_contour.minibatch import constrained
+from numpyro_contour.on_data import JittedOnData
 from numpyro_contour.plates import MinibatchSize, check_minibatch_size, whole_rows
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
 from numpyro_contour.window import DRAWS, Window, run_window
@@ -78,7 +79,7 @@ class SGMCMCKernel(TunedKernel):
         self._noise = checks.one_of("noise", noise, NOISES)
         self._init_strategy = checks.function("init_strategy", init_strategy)
         self._chunk_bytes = checks.integer("chunk_bytes", chunk_bytes, at_least=1)
-        self._start = JittedStart(self._start_chains)
+        self._start = JittedOnData(self._start_chains)
 
     @property
     def model(self) -> Callable | None:
@@ -176,17 +177,20 @@ class SGMCMCKernel(TunedKernel):
         def lift_in_turn(function: Callable) -> Callable:
             return partial(lax.map, function) if batched else function
 
+        exact = self._chosen(potential) == "full"
+
         def transition(state: Any) -> tuple[Any, Window]:
             rng_key, key = random.split(state.rng_key)
             sampler = self._sampler(state.warmup, state.z)
+            trust = 1.0 if exact else self._trust(state.warmup)
             sampler_state, window = run_window(
-                key, state.sampler, energy(state.warmup), sampler, self._num_steps, self._draw
+                *(key, state.sampler, energy(state.warmup), sampler),
+                *(self._num_steps, self._draw, trust),
             )
             return self._with_window(state, window, sampler_state, rng_key, state.warmup), window
 
         if self._plan is None:
             return lift(transition)(state)[0]
-        exact = self._chosen(potential) == "full"
 
         def renew_anchor(before: Any, after: Any) -> Any:
             return self._renew_anchor(self._plan, before, after, lift_in_turn, potential)
@@ -236,4 +240,4 @@ class SGMCMCKernel(TunedKernel):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start = JittedStart(self._start_chains)
+        self._start = JittedOnData(self._start_chains)

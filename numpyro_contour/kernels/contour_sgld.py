@@ -16,11 +16,13 @@ from numpyro_contour.adaptation.warmup import after_flattening
 from numpyro_contour.compensated import Sum
 from numpyro_contour.contour import (
     INTERPOLATIONS,
+    NODE_OFFSETS,
     RANDOM_FIELDS,
     WEIGHTS,
     Flattening,
     log_flattening,
     log_psi,
+    nodes,
 )
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.base import SGMCMCKernel
@@ -299,6 +301,26 @@ class ContourSGLD(SGMCMCKernel):
             return log_flattening(sampler.theta, psi, energy_bin, self._flattening, self._weight)
 
         return jax.vmap(weigh)(energy)
+
+    def log_psi_nodes(self, state: ContourSGLDState, log_theta: jax.Array) -> jax.Array:
+        """Log Psi at the nodes of the bins, (num_bins,), of a log theta of one chain."""
+        sampler = state.sampler
+        tau = self._temperature(sampler.chain.steps)
+        places = jnp.arange(log_theta.shape[-1])
+        return nodes(log_theta, places, sampler.partition, tau, self._flattening)
+
+    @property
+    def node_offset(self) -> float:
+        """Distance from a bin's left edge to its node, in bin widths."""
+        return NODE_OFFSETS[self._flattening.interpolation]
+
+    def _trust(self, warmup: Any) -> jax.Array | float:
+        """The share of the variance of the energies that is not noise; 0 before it is known."""
+        if self._plan is None:
+            return 0.0
+        variance = warmup.history.energy_sd[-1] ** 2
+        share = jnp.clip(1 - warmup.tuning.energy_noise / variance, 0.0, 1.0)
+        return jnp.nan_to_num(share)
 
     def _keeps_unconstrained(self, potential: ModelPotential | None) -> bool:
         return potential is not None and self._chosen(potential) != "full"

@@ -16,7 +16,7 @@ from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import Place, place
 from numpyro_contour.compensated import Sum
 from numpyro_contour.control_variate import Anchor, anchor_at, no_anchor, worth_its_noise
-from numpyro_contour.flat import ravel
+from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.full_data import FullData
 from numpyro_contour.minibatch import ModelPotential
 from numpyro_contour.plates import MinibatchSize
@@ -99,6 +99,16 @@ class EnergyKernel(MCMCKernel):
             return lambda key, flat: function(key, flat, anchor)
 
         return of_chain
+
+    def exact_energy(
+        self, model_args: tuple, model_kwargs: dict | None, like: Any
+    ) -> Callable[[jax.Array], jax.Array]:
+        """The exact potential energy of flat positions, of the model or of `potential_fn`."""
+        if self._potential_fn is not None:
+            potential_fn = self._potential_fn
+            return lambda flat: potential_fn(unravel_like(flat, like))
+        full_data = self.full_data(model_args, model_kwargs, like)
+        return lambda flat: full_data.at(flat).energy.high
 
     # ------------------------------------------------------------------ the anchor
 

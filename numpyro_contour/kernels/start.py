@@ -1,4 +1,4 @@
-"""Where chains start: initial positions, compiled once, and checked where values are concrete."""
+"""Where chains start: initial positions, and their checks where values are concrete."""
 
 from __future__ import annotations
 
@@ -12,65 +12,6 @@ from numpyro.infer.util import initialize_model
 
 from numpyro_contour.minibatch import ModelPotential
 from numpyro_contour.plates import subsample_rows
-
-
-class JittedStart:
-    """A function of `(rng_key, init_params, model_args, model_kwargs)`, compiled once a layout.
-
-    Arrays are traced and everything else is static, so that a later run on the same shapes traces
-    nothing. A model that needs the values of its arrays, or arguments that cannot be hashed, make
-    it run uncompiled.
-    """
-
-    def __init__(self, function: Callable):
-        self._function = function
-        self._compiled = jax.jit(self._call, static_argnums=0)
-
-    def _call(self, layout: tuple, rng_key: jax.Array, init_params: Any, arrays: list) -> Any:
-        structure, leaves = layout
-        remaining = iter(arrays)
-        filled = [next(remaining) if leaf is _ARRAY else leaf.value for leaf in leaves]
-        model_args, model_kwargs = structure.unflatten(filled)
-        return self._function(rng_key, init_params, model_args, model_kwargs)
-
-    def __call__(
-        self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
-    ) -> Any:
-        """The function at these arguments."""
-        leaves, structure = jax.tree.flatten((model_args, model_kwargs))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array)]
-        layout = (
-            structure,
-            tuple(
-                _ARRAY if isinstance(leaf, np.ndarray | jax.Array) else _Static(leaf)
-                for leaf in leaves
-            ),
-        )
-        try:
-            hash(layout)
-            return self._compiled(layout, rng_key, init_params, arrays)
-        except (TypeError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
-            return self._function(rng_key, init_params, model_args, model_kwargs)
-
-
-class _Static:
-    """A static argument; equal only to its own type, so that 1, 1.0 and True stay apart."""
-
-    def __init__(self, value: Any):
-        self.value = value
-
-    def __hash__(self) -> int:
-        return hash((type(self.value), self.value))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Static)
-            and type(self.value) is type(other.value)
-            and bool(self.value == other.value)
-        )
-
-
-_ARRAY = _Static("an array")
 
 
 def find_position(

@@ -75,6 +75,10 @@ class TunedKernel(EnergyKernel):
         z = unravel_like(position, state.z)
         return self._state(z, window, sampler_state, rng_key, warmup, kept)
 
+    def _trust(self, warmup: Any) -> jax.Array | float:
+        """How much of what the log weights of a run on noisy energies tell is not noise."""
+        return 1.0
+
     def _keeps_unconstrained(self, potential: ModelPotential | None) -> bool:
         """Whether draws are kept as vectors too, for passes over all data after the run."""
         return False
