@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-
 # Few enough terms that their plain sum loses less than the terms themselves have lost.
 _BLOCK = 32
 

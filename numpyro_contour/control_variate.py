@@ -118,7 +118,11 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
 
 
 def worth_its_noise(
-    key: jax.Array, potential: ModelPotential, position: jax.Array, anchor: Anchor, like: Any,
+    key: jax.Array,
+    potential: ModelPotential,
+    position: jax.Array,
+    anchor: Anchor,
+    like: Any,
     preconditioner: jax.Array,
 ) -> jax.Array:
     """Whether the control variate has less noise at a position than the minibatch alone.

@@ -1,8 +1,9 @@
 """Diffusions: one step of a discretised stochastic differential equation each.
 
 A diffusion is a pair of functions, `init(key, position) -> memory` and
-`propose(key, position, memory, gradient, step_size, temperature, multiplier) -> Proposal`, over
-positions of any pytree. It proposes only; samplers/base.py decides whether the move is made.
+`propose(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise)`, a
+`Proposal`, over positions of any pytree. It proposes only; samplers/base.py decides whether the
+move is made.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ def langevin(
         noise: "averaged" (default) or "independent".
         preconditioner: the diagonal of M > 0, in the structure of a position. None (default) for 1.
         gradient_noise: V, the variance of the gradient estimate in each coordinate. The injected
-            noise is made smaller by what the gradient's noise adds, :math:`\epsilon \lambda^2 M V
-            / (2 \tau)` of its variance, up to 95 %. None (default) for no such correction.
+            noise is made smaller by what the noise of the drift adds, of its variance
+            :math:`\epsilon M (\lambda^2 V + W g^2) / (2 \tau)` with W the variance of the
+            multiplier, up to 95 %. None (default) for no such correction.
 
     Returns:
         A `Diffusion`; its memory is R_k.
@@ -120,6 +122,7 @@ def langevin(
         step_size: jax.Array,
         temperature: jax.Array,
         multiplier: jax.Array | float,
+        multiplier_noise: jax.Array | float = 0.0,
     ) -> Proposal:
         if preconditioner is None:
             drift = jax.tree.map(lambda g: (step_size * multiplier) * g, gradient)
@@ -132,10 +135,11 @@ def langevin(
             drift = jax.tree.map(lambda r, g: (r * multiplier) * g, rate, gradient)
             drift, clipped = clip_drift(drift, scale)
             if gradient_noise is not None:
-                scale = jax.tree.map(
-                    lambda s, r, v: s * _remaining(r * multiplier**2 * v, temperature),
-                    *(scale, rate, gradient_noise),
+                noise = jax.tree.map(
+                    lambda r, v, g: r * (multiplier**2 * v + multiplier_noise * g**2),
+                    *(rate, gradient_noise, gradient),
                 )
+                scale = jax.tree.map(lambda s, n: s * _remaining(n, temperature), scale, noise)
         fresh = normal_like(key, position)
         xi = jax.tree.map(lambda r, s: 0.5 * (r + s), memory, fresh) if averaged else fresh
         moved = jax.tree.map(lambda x, d, s, n: x - d + s * n, position, drift, scale, xi)

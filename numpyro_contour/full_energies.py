@@ -14,8 +14,7 @@ from numpyro.infer import MCMC
 from tqdm.auto import tqdm
 
 from numpyro_contour import estimators
-from numpyro_contour.control_variate import Anchor
-from numpyro_contour.flat import ravel
+from numpyro_contour.flat import by_chain, ravel
 from numpyro_contour.full_data import Reference
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.on_data import JittedOnData
@@ -50,16 +49,10 @@ def full_energies(mcmc: MCMC) -> FullEnergies:
     return known[1]
 
 
-def energy_offsets(mcmc: MCMC) -> np.ndarray:
-    """What is added to the energies of a run for those of the model, (chains,)."""
-    anchors = _anchors(mcmc)
-    return anchors.energy.float64() if anchors else np.zeros(mcmc.num_chains)
-
-
-def _anchors(mcmc: MCMC) -> Anchor | tuple[()]:
-    """The anchor of each chain, (chains, ...)."""
-    anchors = getattr(mcmc.last_state.warmup, "anchor", ())
-    return jax.tree.map(lambda x: x[None], anchors) if mcmc.num_chains == 1 else anchors
+def energy_offsets(state: Any) -> np.ndarray:
+    """What is added to the energies of a state for those of the model, (chains,) or (1,)."""
+    anchor = getattr(state.warmup, "anchor", ())
+    return by_chain(anchor.energy.float64(), 0) if anchor else np.zeros(1)
 
 
 def _compute(mcmc: MCMC) -> FullEnergies:
@@ -70,8 +63,9 @@ def _compute(mcmc: MCMC) -> FullEnergies:
     chains, draws = positions.shape[:2]
     energy, noise = np.empty((chains, draws)), np.empty((chains, draws))
     hidden = not mcmc.progress_bar
-    with tqdm(total=chains * draws, desc="energies over all data", disable=hidden,
-              delay=_PATIENCE) as bar:
+    with tqdm(
+        total=chains * draws, desc="energies over all data", disable=hidden, delay=_PATIENCE
+    ) as bar:
         for chain in range(chains):
             for rows in _batches(draws, at_once):
                 result = evaluate(chain, positions[chain, rows])
@@ -95,8 +89,10 @@ def _evaluation(mcmc: MCMC, kernel: ContourSGLD, like: Any) -> tuple[Callable, i
     """`(chain, positions) -> (energies, noise)`, and for how many positions at once."""
     chosen = kernel.energy_estimator(mcmc._args, mcmc._kwargs)
     if callable(chosen):
-        return _of_callable(mcmc, kernel, like)
-    anchors = _anchors(mcmc)
+        return _of_callable(mcmc, kernel, estimators.of_callable(chosen, like), like)
+    anchors = getattr(mcmc.last_state.warmup, "anchor", ())
+    if anchors and mcmc.num_chains == 1:
+        anchors = jax.tree.map(lambda x: x[None], anchors)
     one = Reference(anchors.position[0], anchors.weight[0]) if anchors else None
     _, at_once = kernel.full_data(mcmc._args, mcmc._kwargs, like).sharing(one)
 
@@ -115,13 +111,14 @@ def _evaluation(mcmc: MCMC, kernel: ContourSGLD, like: Any) -> tuple[Callable, i
 
     if one is not None:
         first = compiled(one.position[None], None, mcmc._args, mcmc._kwargs)
-        _check_anchor(float(first.energy.float64()[0]), energy_offsets(mcmc)[0])
+        _check_anchor(float(first.energy.float64()[0]), energy_offsets(mcmc.last_state)[0])
     return evaluate, at_once
 
 
-def _of_callable(mcmc: MCMC, kernel: ContourSGLD, like: Any) -> tuple[Callable, int]:
+def _of_callable(
+    mcmc: MCMC, kernel: ContourSGLD, noisy: estimators.Estimator, like: Any
+) -> tuple[Callable, int]:
     """Noisy potentials of the user's: their noise at a draw is told from repeated evaluations."""
-    noisy = estimators.of_callable(kernel.energy_estimator(mcmc._args, mcmc._kwargs), like)
     exact = kernel.exact_energy(mcmc._args, mcmc._kwargs, like)
 
     @jax.jit

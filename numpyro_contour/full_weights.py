@@ -50,7 +50,7 @@ def full_data_correction(mcmc: MCMC, theta: str) -> np.ndarray:
 
 
 def _nodes_of_chain(mcmc: MCMC, theta: str, chain: int) -> np.ndarray:
-    """log Psi at the nodes of the bins, of each draw (draws, bins) or of all (1, bins)."""
+    """Log Psi at the nodes of the bins, of each draw (draws, bins) or of all (1, bins)."""
     state = mcmc.last_state
     if mcmc.num_chains > 1:
         state = jax.tree.map(lambda x: x[chain], state)

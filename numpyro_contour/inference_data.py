@@ -148,16 +148,14 @@ def to_inference_data(
     return from_datasets(groups)
 
 
-def _sample_stats(
-    mcmc: MCMC, log_weight: np.ndarray, energy: str | None
-) -> dict[str, np.ndarray]:
+def _sample_stats(mcmc: MCMC, log_weight: np.ndarray, energy: str | None) -> dict[str, np.ndarray]:
     fields = mcmc.get_extra_fields(group_by_chain=True)
     seen = np.asarray(fields["potential_energy_estimate"])
     stats = {"log_weight": log_weight}
     if mcmc.sampler.has_exact_energy(mcmc._args, mcmc._kwargs):
         stats["lp"] = -seen
     else:
-        offsets = energy_offsets(mcmc)[:, None]
+        offsets = energy_offsets(mcmc.last_state)[:, None]
         stats["potential_energy_estimate"] = seen + offsets
         if energy is None and has_full_data_weights(mcmc):
             full = full_energies(mcmc)
@@ -225,7 +223,10 @@ def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str,
 
 def _energy_partition(mcmc: MCMC, log_normalisers: np.ndarray) -> xr.Dataset:
     state = mcmc.last_state
-    edges = by_chain(state.partition.edges, 1).astype(np.float64) + energy_offsets(mcmc)[:, None]
+    edges = (
+        by_chain(state.partition.edges, 1).astype(np.float64)
+        + energy_offsets(mcmc.last_state)[:, None]
+    )
     values = {
         "lower_edge": edges[:, :-1],
         "upper_edge": edges[:, 1:],

@@ -13,7 +13,12 @@ import numpyro
 from jax import random
 from numpyro.infer.util import constrain_fn, potential_energy
 
-from numpyro_contour.enumeration import check_groups, enumerated_energy, enumeration_dim, plate_scale
+from numpyro_contour.enumeration import (
+    check_groups,
+    enumerated_energy,
+    enumeration_dim,
+    plate_scale,
+)
 from numpyro_contour.numpy_data import indexable
 from numpyro_contour.plates import (
     MinibatchSize,

@@ -28,7 +28,9 @@ def needed_marginals(group: Group, groups: tuple[Group, ...]) -> list[Group]:
 
 
 def minibatch_variance(
-    plates: SubsamplePlates, marginals: Mapping[Group, Marginals], squares: Mapping[Group, jax.Array]
+    plates: SubsamplePlates,
+    marginals: Mapping[Group, Marginals],
+    squares: Mapping[Group, jax.Array],
 ) -> jax.Array:
     r"""The variance of an energy estimated from rows that are drawn with replacement.
 

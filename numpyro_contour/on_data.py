@@ -28,9 +28,7 @@ class JittedOnData:
         model_args, model_kwargs = structure.unflatten(filled)
         return self._function(one, other, model_args, model_kwargs)
 
-    def __call__(
-        self, one: Any, other: Any, model_args: tuple, model_kwargs: dict
-    ) -> Any:
+    def __call__(self, one: Any, other: Any, model_args: tuple, model_kwargs: dict) -> Any:
         """The function at these arguments."""
         leaves, structure = jax.tree.flatten((model_args, model_kwargs))
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.full_energies import energy_offsets
 from numpyro_contour.warmup_report import warmup_dataset
 from numpyro_contour.weighted_draws import kernel_of
 
@@ -265,6 +266,7 @@ def _energy_histogram(run: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             f"but got {type(state).__name__}."
         )
     edges = np.atleast_2d(np.asarray(state.partition.edges, np.float64))
+    edges = edges + energy_offsets(state)[:, None]
     theta = np.exp(np.atleast_2d(np.asarray(state.log_theta, np.float64)))
     counts = np.atleast_2d(np.asarray(state.sampler.theta.bin_counts, np.float64))
     if counts.sum(axis=1).min() == 0:

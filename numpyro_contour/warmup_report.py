@@ -31,7 +31,7 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
     warmup = mcmc.last_state.warmup
     history = {name: _float64(x, 1) for name, x in warmup.history._asdict().items()}
     for name in ("energy", "lower", "upper"):
-        history[name] += energy_offsets(mcmc)[:, None]
+        history[name] += energy_offsets(mcmc.last_state)[:, None]
     history["lower_edge"], history["upper_edge"] = history.pop("lower"), history.pop("upper")
     if np.isnan(history["lower_edge"]).all():
         del history["lower_edge"], history["upper_edge"]

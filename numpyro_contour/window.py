@@ -49,9 +49,9 @@ def run_window(
     :math:`\frac1K \sum_j w_j`: weighted means stay consistent, every position counts, and the
     weights of the draws are nearly even. With "last" it is the last position with its own weight.
 
-    Where weights are noisy, w is in both places replaced by :math:`v = w^\rho`, and the draw carries
-    :math:`\frac1K \sum_j v_j \cdot w_i / v_i`: chosen in proportion to noise, draws would be uneven
-    once their weights are corrected for it.
+    Where weights are noisy, positions are chosen in proportion to :math:`v = w^\rho`, and the draw
+    carries :math:`\frac1K \sum_j v_j \cdot w_i / v_i`: chosen in proportion to noise, draws would
+    be uneven once their weights are corrected for it.
 
     Args:
         key: random key.
@@ -60,7 +60,8 @@ def run_window(
         sampler: the sampler.
         num_steps: K, at least 1.
         draw: "reservoir" or "last".
-        trust: :math:`\rho` in [0, 1], how much of the weights' logarithms is not noise. Defaults to 1.
+        trust: :math:`\rho` in [0, 1], how much of the logarithms of weights is not noise. Defaults
+            to 1.
 
     Returns:
         The state after the window, and the window.

@@ -21,8 +21,8 @@ from numpyro_contour import checks, estimators
 from numpyro_contour.adaptation.plan import MIN_WARMUP
 from numpyro_contour.diffusions import NOISES
 from numpyro_contour.flat import ravel
-from numpyro_contour.kernels.start import find_position, raise_if_unusable
 from numpyro_contour.full_data import CHUNK_BYTES
+from numpyro_contour.kernels.start import find_position, raise_if_unusable
 from numpyro_contour.kernels.tuned import TunedKernel, check_preconditioner
 from numpyro_contour.minibatch import constrained
 from numpyro_contour.on_data import JittedOnData
@@ -181,7 +181,7 @@ class SGMCMCKernel(TunedKernel):
 
         def transition(state: Any) -> tuple[Any, Window]:
             rng_key, key = random.split(state.rng_key)
-            sampler = self._sampler(state.warmup, state.z)
+            sampler = self._sampler(state.warmup, state.z, noisy=not exact)
             trust = 1.0 if exact else self._trust(state.warmup)
             sampler_state, window = run_window(
                 *(key, state.sampler, energy(state.warmup), sampler),
@@ -189,11 +189,12 @@ class SGMCMCKernel(TunedKernel):
             )
             return self._with_window(state, window, sampler_state, rng_key, state.warmup), window
 
-        if self._plan is None:
+        plan = self._plan
+        if plan is None:
             return lift(transition)(state)[0]
 
         def renew_anchor(before: Any, after: Any) -> Any:
-            return self._renew_anchor(self._plan, before, after, lift_in_turn, potential)
+            return self._renew_anchor(plan, before, after, lift_in_turn, potential)
 
         return self._in_warmup(state, lift, transition, energy, exact, renew_anchor)
 

@@ -227,7 +227,7 @@ class ContourSGLD(SGMCMCKernel):
         partition = ["`partition`"] if self._partition is None else []
         return super()._to_be_found() + partition
 
-    def _sampler(self, warmup: Any, z: Any) -> Sampler:
+    def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
         diffusion, step_size = self._diffusion(warmup, z)
         partition, gain = self._partition, self._gain
         if partition is None:
@@ -249,6 +249,7 @@ class ContourSGLD(SGMCMCKernel):
             self._random_field,
             self._weight,
             margin,
+            jnp.sqrt(warmup.tuning.energy_noise) if noisy and self._plan is not None else None,
         )
 
     def _margin(self, warmup: Any, z: Any) -> jax.Array:

@@ -100,7 +100,7 @@ class SGLD(SGMCMCKernel):
         """The state fields that are collected for each draw."""
         return ("z", "potential_energy_estimate", "log_weight", "draw_log_weight", "step_size")
 
-    def _sampler(self, warmup: Any, z: Any) -> Sampler:
+    def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
         diffusion, step_size = self._diffusion(warmup, z)
         return sgld(diffusion, step_size, self._temperature)
 

@@ -51,8 +51,14 @@ class TunedKernel(EnergyKernel):
     _num_steps: int
 
     @abstractmethod
-    def _sampler(self, warmup: Any, z: Any) -> Sampler:
-        """The pure sampler with the kernel's settings and what the warm-up has found."""
+    def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
+        """The pure sampler with the kernel's settings and what the warm-up has found.
+
+        Args:
+            warmup: the warm-up of one chain.
+            z: an unconstrained position.
+            noisy: whether it is to make steps on noisy energies.
+        """
 
     @abstractmethod
     def _state(

@@ -89,6 +89,7 @@ def advance(
     temperature: Schedule,
     multiplier: jax.Array | float,
     ceiling: jax.Array | None = None,
+    multiplier_noise: jax.Array | float = 0.0,
 ) -> Chain:
     """One attempt to move: a proposal and one evaluation of value and gradient at its end.
 
@@ -102,6 +103,7 @@ def advance(
         step_size(chain.steps) * chain.guard.step_scale,
         temperature(chain.steps),
         multiplier,
+        multiplier_noise,
     )
     energy, gradient = potential_and_grad(keys[1], proposal.position)
     accepted = all_finite(proposal.position, energy, gradient)

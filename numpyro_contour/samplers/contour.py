@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from numpy.polynomial.hermite_e import hermegauss
 
 from numpyro_contour import checks
 from numpyro_contour.contour import (
@@ -32,6 +33,9 @@ from numpyro_contour.samplers.base import (
 from numpyro_contour.schedules import Schedule
 
 _DEFAULT_FLATTENING = Flattening()
+
+# Places and shares for means over a standard normal.
+_QUADRATURE = hermegauss(5)
 
 
 class ContourDraw(NamedTuple):
@@ -78,6 +82,7 @@ def contour(
     random_field: str = "consistent",
     weight: str = "consistent",
     margin: jax.Array | None = None,
+    energy_noise: jax.Array | None = None,
 ) -> Sampler:
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
@@ -100,6 +105,8 @@ def contour(
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
         margin: moves that rise by more than this above the partition's top are refused, in nats.
             None (default) to refuse none.
+        energy_noise: the standard deviation of the energies' noise, in nats, if they have any: the
+            injected noise is made smaller by what it adds to the drift through the multiplier.
 
     Returns:
         A `Sampler` whose draws carry log importance weights.
@@ -139,6 +146,24 @@ def contour(
         field_weight = "piecewise" if random_field == "csgld" else "consistent"
         return state, log_flattening(state.theta, psi, energy_bin, flattening, field_weight)
 
+    def multiplier_noise(state: ContourSamplerState) -> jax.Array | float:
+        """The variance that the noise of the energy gives to the multiplier."""
+        if energy_noise is None:
+            return 0.0
+
+        def multiplier(away: jax.Array) -> jax.Array:
+            return log_psi(
+                state.theta.log_theta,
+                state.chain.potential_energy + energy_noise * away,
+                state.partition,
+                temperature(state.chain.steps),
+                flattening,
+            ).gradient_multiplier
+
+        found = jax.vmap(multiplier)(jnp.asarray(_QUADRATURE[0], energy_noise.dtype))
+        shares = jnp.asarray(_QUADRATURE[1] / _QUADRATURE[1].sum(), energy_noise.dtype)
+        return jnp.sum(shares * (found - jnp.sum(shares * found)) ** 2)
+
     def init(
         key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
@@ -174,6 +199,7 @@ def contour(
             temperature,
             drift.gradient_multiplier,
             None if margin is None else state.partition.upper + margin,
+            multiplier_noise(state),
         )
         moved, log_field = look(state, chain)
         # A refused attempt stands for no time: it teaches theta nothing.

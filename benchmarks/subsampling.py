@@ -1,0 +1,400 @@
+"""Posteriors from minibatches against NUTS and exact answers, with no argument but `num_steps`."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jax import random
+from numpyro.infer import MCMC, NUTS
+
+from benchmarks.tables import markdown_table
+from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
+from numpyro_contour.examples import mixture
+from numpyro_contour.full_energies import full_energies
+
+CHAINS = 16
+WARMUP, STEPS = 10_000, 30_000
+
+
+# ------------------------------------------------------------------------------ models
+
+
+def logistic(x: jax.Array, y: jax.Array) -> None:
+    """A logistic regression."""
+    beta = numpyro.sample("beta", dist.Normal(0, 10).expand([x.shape[1]]).to_event(1))
+    with numpyro.plate("rows", len(y), subsample_size=200) as rows:
+        numpyro.sample("y", dist.Bernoulli(logits=x[rows] @ beta), obs=y[rows])
+
+
+def logistic_data(rows: int, columns: int = 20) -> tuple:
+    """Columns of scales from 0.1 to 10."""
+    keys = random.split(random.key(5), 3)
+    x = random.normal(keys[0], (rows, columns))
+    slopes = 0.5 * random.normal(keys[2], (columns,))
+    y = random.bernoulli(keys[1], jax.nn.sigmoid(x @ slopes))
+    return x * jnp.logspace(-1, 1, columns), y.astype(jnp.int32)
+
+
+def poisson(x: jax.Array, counts: jax.Array) -> None:
+    """A Poisson regression."""
+    level = numpyro.sample("level", dist.Normal(0, 2))
+    beta = numpyro.sample("beta", dist.Normal(0, 1).expand([x.shape[1]]).to_event(1))
+    with numpyro.plate("rows", len(counts), subsample_size=500) as rows:
+        rate = jnp.exp(level + x[rows] @ beta)
+        numpyro.sample("y", dist.Poisson(rate), obs=counts[rows])
+
+
+def poisson_data(rows: int = 50_000, columns: int = 5) -> tuple:
+    """Counts of mean about 3."""
+    keys = random.split(random.key(6), 3)
+    x = random.normal(keys[0], (rows, columns))
+    return x, random.poisson(keys[1], jnp.exp(1 + x @ (0.3 * random.normal(keys[2], (columns,)))))
+
+
+GROUPS, MEMBERS = 50, 1000
+
+
+def nested(x: jax.Array, y: jax.Array) -> None:
+    """A hierarchy of lines: both its plates are subsampled."""
+    level = numpyro.sample("level", dist.Normal(0, 2))
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    spread = numpyro.sample("spread", dist.HalfNormal(1))
+    noise = numpyro.sample("noise", dist.HalfNormal(1))
+    effect = numpyro.sample("effect", dist.Normal(level, spread).expand([GROUPS]).to_event(1))
+    with (
+        numpyro.plate("groups", GROUPS, subsample_size=25, dim=-2) as group,
+        numpyro.plate("members", MEMBERS, subsample_size=50, dim=-1) as member,
+    ):
+        mean = effect[group][:, None] + slope * x[group][:, member]
+        numpyro.sample("y", dist.Normal(mean, noise), obs=y[group][:, member])
+
+
+def nested_data() -> tuple:
+    """50 groups of 1,000 rows."""
+    keys = random.split(random.key(7), 3)
+    x = random.normal(keys[0], (GROUPS, MEMBERS))
+    effect = 1 + 0.7 * random.normal(keys[1], (GROUPS, 1))
+    return x, effect + 0.5 * x + random.normal(keys[2], x.shape)
+
+
+# ------------------------------------------------------------------------------ truths
+
+
+def by_nuts(model: Callable, data: tuple) -> dict[str, np.ndarray]:
+    """Draws of NUTS on all rows, (draws, ...) a site."""
+    nuts = MCMC(
+        NUTS(ContourSGLD(model).model), num_warmup=500, num_samples=2500, num_chains=2,
+        chain_method="vectorized", progress_bar=False,
+    )  # fmt: skip
+    nuts.run(random.key(9), *data)
+    return {name: np.asarray(x, np.float64) for name, x in nuts.get_samples().items()}
+
+
+def by_laplace(x: jax.Array, y: jax.Array) -> dict[str, np.ndarray]:
+    """Mean and sd of a logistic regression of so many rows that it is normal, in double precision.
+
+    Two draws stand for them: the mean plus and minus the sd.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    beta = np.zeros(x.shape[1])
+    for _ in range(20):
+        p = 1 / (1 + np.exp(-x @ beta))
+        hessian = (x * (p * (1 - p))[:, None]).T @ x + np.eye(len(beta)) / 100
+        beta -= np.linalg.solve(hessian, x.T @ (p - y) + beta / 100)
+    sd = np.sqrt(np.diag(np.linalg.inv(hessian)))
+    return {"beta": np.stack([beta - sd, beta + sd])}
+
+
+def errors(mcmc: MCMC, truth: dict[str, np.ndarray]) -> dict[str, float]:
+    """Errors of means in posterior sds, and the range of the ratios of sds."""
+    samples, log_weights = weighted_samples(mcmc)
+    w = np.exp(log_weights)
+    chains, pooled, ratios = [], [], []
+    for name, draws in truth.items():
+        true = draws.reshape(len(draws), -1)
+        ours = np.asarray(samples[name], np.float64).reshape(*w.shape, -1)
+        means = (w[..., None] * ours).mean(1)
+        z = (means - true.mean(0)) / true.std(0)
+        chains += list(np.sqrt((z**2).mean(0)))
+        pooled += list(np.abs(z.mean(0)))
+        sd = np.sqrt((w[..., None] * (ours - means.mean(0)) ** 2).mean((0, 1)))
+        ratios += list(sd / true.std(0))
+    return {
+        "worst mean a chain": max(chains),
+        "pooled": max(pooled),
+        "sd ratio min": min(ratios),
+        "max": max(ratios),
+    }
+
+
+# ------------------------------------------------------------------------------ regressions
+
+
+def run(model: Callable, data: tuple, num_steps: int, chains: int = CHAINS, **given: Any) -> MCMC:
+    """A run with nothing given but the steps of a draw."""
+    mcmc = MCMC(
+        ContourSGLD(model, num_steps=num_steps, collect_theta=False, **given),
+        num_warmup=WARMUP // num_steps,
+        num_samples=STEPS // num_steps,
+        num_chains=chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(random.key(0), *data)
+    jax.block_until_ready(mcmc.last_state.z)
+    return mcmc
+
+
+@dataclass(frozen=True)
+class Row:
+    """A target of the table."""
+
+    name: str
+    model: Callable
+    data: Callable[[], tuple]
+    truth: Callable[[tuple], dict[str, np.ndarray]]
+    num_steps: int = 10
+    energy: str | None = None
+
+
+def rows() -> list[Row]:
+    """The table's regressions."""
+    many, few = 1_000_000, 10_000
+    nuts = lambda model: lambda data: by_nuts(model, data)
+    return [
+        Row("logistic, 10,000 rows", logistic, lambda: logistic_data(few), nuts(logistic)),
+        Row(
+            'the same, `energy="minibatch"`',
+            *(logistic, lambda: logistic_data(few), nuts(logistic)),
+            energy="minibatch",
+        ),
+        Row(
+            "logistic, 1,000,000 rows",
+            *(logistic, lambda: logistic_data(many), lambda data: by_laplace(*data)),
+            num_steps=200,
+        ),
+        Row("Poisson, 50,000 rows", poisson, poisson_data, nuts(poisson)),
+        Row("two nested plates, 50,000 rows", nested, nested_data, nuts(nested)),
+    ]
+
+
+def regressions(names: tuple[str, ...] = ()) -> str:
+    """The table of regressions."""
+    table = []
+    for row in rows():
+        if names and not any(name in row.name for name in names):
+            continue
+        data = row.data()
+        begin = time.perf_counter()
+        mcmc = run(row.model, data, row.num_steps, energy=row.energy)
+        seconds = time.perf_counter() - begin
+        begin = time.perf_counter()
+        found = errors(mcmc, row.truth(data))
+        noise = full_energies(mcmc).noise
+        width = np.asarray(mcmc.last_state.partition.width, np.float64)[:, None]
+        tuning = mcmc.last_state.warmup.tuning
+        share = jnp.exp(tuning.step_size.log_average)[:, None] * (
+            tuning.preconditioner * tuning.gradient_noise
+        )
+        table.append(
+            [
+                row.name,
+                ", ".join(f"{name} {value:.3f}" for name, value in found.items()),
+                f"{np.median(noise):.3g} ({np.median(noise / width):.2g})",
+                f"{100 * float(share.max() / 2):.1f} %",
+                f"{np.asarray(mcmc.last_state.step_size).mean():.2f}",
+                f"{seconds:.0f} + {time.perf_counter() - begin:.0f}",
+            ]
+        )
+        print(*table[-1], sep=" | ", flush=True)
+    header = ["target", "figures", "noise of the energy, nats (bins)", "largest share of the "
+              "gradient's noise in a step's", "step size", "seconds, run + weights and truth"]  # fmt: skip
+    return markdown_table(header, table)
+
+
+# ------------------------------------------------------------------------------ noisy mixtures
+
+
+def noisy(sigma: Callable) -> Callable:
+    """The mixture's potential with noise of standard deviation `sigma(x)`."""
+
+    def energy(key: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        xi = random.normal(key)
+        return jax.value_and_grad(lambda x: mixture.potential(x) + xi * sigma(x))(x)
+
+    return energy
+
+
+def mixtures() -> str:
+    """Mode mass and variances within modes under noise, by the run's weights and by the full."""
+    partition = EnergyPartition(1.0, 21.0, 40)
+    targets: list[tuple[str, Callable, EnergyPartition | None]] = [
+        (f"{bins} bins of 0.5 nats", lambda x, bins=bins: 0.5 * bins, partition)
+        for bins in (0.3, 1.0, 3.0)
+    ]
+    targets += [(f"{nats} nats", lambda x, nats=nats: nats, None) for nats in (0.3, 1.0, 3.0)]
+    targets += [
+        ("1 nat left, 3 nats right", lambda x: 1 + 2 * jax.nn.sigmoid(2 * (x + 1)), None),
+        ("3 nats left, 1 nat right", lambda x: 3 - 2 * jax.nn.sigmoid(2 * (x + 1)), None),
+    ]
+    table = []
+    for name, sigma, given in targets:
+        kernel = ContourSGLD(
+            potential_fn=mixture.potential, energy=noisy(sigma), num_steps=10, partition=given,
+            collect_theta=False,
+        )  # fmt: skip
+        mcmc = MCMC(
+            kernel, num_warmup=2000, num_samples=20_000, num_chains=CHAINS,
+            chain_method="vectorized", progress_bar=False,
+        )  # fmt: skip
+        mcmc.run(random.key(0), init_params=jnp.linspace(-8, 6, CHAINS))
+        figures = []
+        for energy in (None, "estimate"):
+            x, log_weights = weighted_samples(mcmc, energy=energy)
+            x, w = np.asarray(x, np.float64), np.exp(log_weights)
+            right = x > mixture.DIVIDE
+            mass = (w * right).mean(1)
+            within = [
+                (w * side * (x - centre) ** 2).sum() / (w * side).sum()
+                for side, centre in ((~right, -6), (right, 4))
+            ]
+            error = mass.std() / np.sqrt(CHAINS)
+            figures.append(f"{mass.mean():.3f} +- {error:.3f}, {within[0]:.3f}, {within[1]:.3f}")
+        table.append([name, *figures])
+        print(*table[-1], sep=" | ", flush=True)
+    header = [
+        "noise of the energy",
+        "weights at the full energy",
+        "by the noisy energy (the paper)",
+    ]
+    return markdown_table(header, table)
+
+
+# ------------------------------------------------------------------------------ ten million rows
+
+
+def on_the_fly(size: int) -> None:
+    """A normal mean; rows are made from their numbers."""
+    mean = numpyro.sample("mean", dist.Normal(0, 10))
+    with numpyro.plate("rows", size, subsample_size=1000) as rows:
+        numpyro.sample("y", dist.Normal(mean, 1), obs=row(rows))
+
+
+def row(number: jax.Array) -> jax.Array:
+    """A number around 0.7 for each row, by Knuth's multiplicative hash."""
+    return 0.7 + 3.4 * ((number.astype(jnp.uint32) * 2654435761 >> 8) / 2.0**24 - 0.5)
+
+
+def ten_million() -> None:
+    """Print the error of the mean in posterior sds, the ratio of sds, and the peak memory."""
+    size = 10_000_000
+    mcmc = run(on_the_fly, (size,), num_steps=300, chains=4)
+    number = np.arange(size, dtype=np.uint32)
+    y = 0.7 + 3.4 * ((number * np.uint32(2654435761) >> 8) / 2.0**24 - 0.5)
+    exact, sd = y.sum() / (size + 0.01), 1 / np.sqrt(size)
+    samples, log_weights = weighted_samples(mcmc)
+    w, x = np.exp(log_weights), np.asarray(samples["mean"], np.float64)
+    means = (w * x).mean(1)
+    spread = np.sqrt((w * (x - exact) ** 2).mean())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"means of the chains off by {np.sqrt(((means - exact) ** 2).mean()) / sd:.3f} posterior "
+        f"sds (pooled {abs(means.mean() - exact) / sd:.3f}), sd ratio {spread / sd:.3f}, "
+        f"peak memory {peak:.2f} GiB, with the data made once for the exact answer"
+    )
+
+
+# ------------------------------------------------------------------------------ cost
+
+
+def cost() -> str:
+    """Microseconds of a step and of a kept draw's weight, for each estimator."""
+    table = []
+    for size in (10_000, 100_000, 1_000_000, 10_000_000):
+        data = logistic_data(size, columns=10)
+        for energy in ("minibatch", "control_variate", "full"):
+            if energy == "full" and size > 100_000:
+                continue
+            steps = [_microseconds_a_step(data, energy) for _ in range(3)]
+            weight = (
+                "none needed" if energy == "full" else f"{_microseconds_a_draw(data, energy):,.0f}"
+            )
+            table.append([f"{size:,}", energy, f"{np.median(steps):,.0f}", weight])
+            print(*table[-1], sep=" | ", flush=True)
+    header = ["rows", "`energy`", "us a step", "us for a kept draw's weight"]
+    return markdown_table(header, table)
+
+
+def _run_of(data: tuple, energy: str, draws: int) -> MCMC:
+    mcmc = MCMC(
+        ContourSGLD(logistic, energy=energy, num_steps=100, collect_theta=False),
+        num_warmup=20, num_samples=draws, progress_bar=False, jit_model_args=True,
+    )  # fmt: skip
+    mcmc.warmup(random.key(0), *data)
+    return mcmc
+
+
+def _microseconds_a_step(data: tuple, energy: str) -> float:
+    """Of one chain, from two lengths, so that compilation and start do not count."""
+    draws = (2, 4) if energy == "full" else (20, 120)
+    mcmc = _run_of(data, energy, draws[0])
+    seconds = []
+    for n in draws:
+        mcmc.num_samples = n
+        best = np.inf
+        for _ in range(2):
+            begin = time.perf_counter()
+            mcmc.run(mcmc.post_warmup_state.rng_key, *data)
+            jax.block_until_ready(mcmc.last_state.z)
+            best = min(best, time.perf_counter() - begin)
+        seconds.append(best)
+    return 1e6 * (seconds[1] - seconds[0]) / (draws[1] - draws[0]) / 100
+
+
+def _microseconds_a_draw(data: tuple, energy: str) -> float:
+    mcmc = _run_of(data, energy, 24)
+    mcmc.run(random.key(1), *data)
+    begin = time.perf_counter()
+    full_energies(mcmc)
+    return 1e6 * (time.perf_counter() - begin) / 24
+
+
+def main() -> str:
+    """All tables, as text."""
+    alone = subprocess.run(
+        [sys.executable, "-m", "benchmarks.subsampling", "ten_million"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    print(alone, flush=True)
+    return (
+        "## Subsampled likelihoods\n\n"
+        f"`ContourSGLD` with no argument but `num_steps`, {CHAINS} chains of {STEPS:,} steps after "
+        f"{WARMUP:,}. Means are off by so many posterior standard deviations of NUTS (of the normal "
+        "approximation at 1,000,000 rows).\n\n"
+        + regressions()
+        + "\nThe mixture 0.4 N(-6, 1) + 0.6 N(4, 1) with noise added to its energies: mass of the "
+        "right mode (0.6), and variances within the left and right mode (1).\n\n"
+        + mixtures()
+        + f"\nA conjugate normal of 10,000,000 rows that are made as they are needed: {alone}.\n\n"
+        "What a step and a weight cost, logistic regression on ten columns, minibatches of "
+        "200:\n\n" + cost()
+    )
+
+
+if __name__ == "__main__":
+    parts = {"ten_million": ten_million, "cost": cost, "mixtures": mixtures}
+    if len(sys.argv) > 1 and sys.argv[1] in parts:
+        print(parts[sys.argv[1]]() or "")
+    else:
+        print(regressions(tuple(sys.argv[1:])))
