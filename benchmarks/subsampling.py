@@ -144,7 +144,7 @@ def errors(mcmc: MCMC, truth: dict[str, np.ndarray]) -> dict[str, float]:
 def run(model: Callable, data: tuple, num_steps: int, chains: int = CHAINS, **given: Any) -> MCMC:
     """A run with nothing given but the steps of a draw."""
     mcmc = MCMC(
-        ContourSGLD(model, num_steps=num_steps, collect_theta=False, **given),
+        ContourSGLD(model, num_steps=num_steps, **given),
         num_warmup=WARMUP // num_steps,
         num_samples=STEPS // num_steps,
         num_chains=chains,
@@ -218,8 +218,10 @@ def regressions(names: tuple[str, ...] = ()) -> str:
             ]
         )
         print(*table[-1], sep=" | ", flush=True)
-    header = ["target", "figures", "noise of the energy, nats (bins)", "largest share of the "
-              "gradient's noise in a step's", "step size", "seconds, run + weights and truth"]  # fmt: skip
+    header = [
+        *("target", "figures", "noise of the energy, nats (bins)"),
+        *("share of gradient noise in a step's", "step size", "seconds, run + weights and truth"),
+    ]
     return markdown_table(header, table)
 
 
@@ -293,7 +295,7 @@ def on_the_fly(size: int) -> None:
 
 def row(number: jax.Array) -> jax.Array:
     """A number around 0.7 for each row, by Knuth's multiplicative hash."""
-    return 0.7 + 3.4 * ((number.astype(jnp.uint32) * 2654435761 >> 8) / 2.0**24 - 0.5)
+    return 0.7 + 3.4 * ((number.astype(jnp.uint32) * jnp.uint32(2654435761) >> 8) / 2.0**24 - 0.5)
 
 
 def ten_million() -> None:
@@ -380,8 +382,8 @@ def main() -> str:
     return (
         "## Subsampled likelihoods\n\n"
         f"`ContourSGLD` with no argument but `num_steps`, {CHAINS} chains of {STEPS:,} steps after "
-        f"{WARMUP:,}. Means are off by so many posterior standard deviations of NUTS (of the normal "
-        "approximation at 1,000,000 rows).\n\n"
+        f"{WARMUP:,}. Means are off by so many posterior standard "
+        "deviations of NUTS (of the normal approximation at 1,000,000 rows).\n\n"
         + regressions()
         + "\nThe mixture 0.4 N(-6, 1) + 0.6 N(4, 1) with noise added to its energies: mass of the "
         "right mode (0.6), and variances within the left and right mode (1).\n\n"

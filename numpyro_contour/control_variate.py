@@ -32,14 +32,6 @@ class Anchor(NamedTuple):
     weight: jax.Array
 
 
-class Comparison(NamedTuple):
-    """Variances of an estimator at one position."""
-
-    energy: jax.Array
-    #: (d,)
-    gradient: jax.Array
-
-
 def no_anchor(size: int) -> Anchor:
     """Before the descent has found a point."""
     zeros = jnp.zeros((size,), jnp.result_type(float))
@@ -117,17 +109,27 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
     return estimate
 
 
-def worth_its_noise(
+def least_noisy(
     key: jax.Array,
     potential: ModelPotential,
-    position: jax.Array,
-    anchor: Anchor,
     like: Any,
+    position: jax.Array,
+    anchors: Anchor,
     preconditioner: jax.Array,
-) -> jax.Array:
-    """Whether the control variate has less noise at a position than the minibatch alone.
+    or_none: bool,
+) -> Anchor:
+    """The anchor whose control variate has the least noise at a position.
 
     Noise of the energy, which contour sees, and of the preconditioned gradient count alike.
+
+    Args:
+        key: random key.
+        potential: the potential energy of a model with subsample plates.
+        like: an unconstrained position of the model.
+        position: where the noise is told, (d,).
+        anchors: several, along a leading axis.
+        preconditioner: the diagonal of M, (d,).
+        or_none: whether the first one's weight becomes 0 where a minibatch alone has less noise.
     """
     keys = random.split(key, _COMPARED)
 
@@ -135,9 +137,17 @@ def worth_its_noise(
         energies, gradients = jax.vmap(lambda k: estimate(k, position, anchor))(keys)
         return energies.var() * jnp.sum(preconditioner * gradients.var(0))
 
-    used = anchor._replace(weight=jnp.ones_like(anchor.weight))
-    with_it = noise(control_variate(potential, like, jnp.ones((), bool)), used)
-    return with_it < noise(plain(potential, like), anchor)
+    controlled = control_variate(potential, like, jnp.ones((), bool))
+    used = anchors._replace(weight=jnp.ones_like(anchors.weight))
+    levels = jax.vmap(lambda anchor: noise(controlled, anchor))(used)
+    levels = jnp.where(jnp.isfinite(levels), levels, jnp.inf)
+    best = jax.tree.map(lambda x: x[jnp.argmin(levels)], anchors)
+    if not or_none:
+        return best
+    first = jax.tree.map(lambda x: x[0], anchors)
+    helps = jnp.min(levels) < noise(plain(potential, like), first)
+    none = first._replace(weight=jnp.zeros_like(first.weight))
+    return jax.tree.map(lambda a, b: jnp.where(helps, a, b), best, none)
 
 
 def _summed(values: dict[str, jax.Array]) -> jax.Array:

@@ -15,6 +15,9 @@ from numpyro.infer.util import initialize_model, potential_energy
 from scipy import stats
 
 from numpyro_contour import EnergyPartition, estimators, weighted_samples
+from numpyro_contour.control_variate import anchor_at
+from numpyro_contour.flat import ravel
+from numpyro_contour.full_data import CHUNK_BYTES, FullData, Reference
 from numpyro_contour.minibatch import ModelPotential
 from numpyro_contour.plates import SubsamplePlates, draw_indices
 
@@ -149,24 +152,72 @@ def flat(energy_and_gradient):
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(energy_and_gradient)])
 
 
+def deviations(values, exact):
+    """Deviations of the mean of many estimates (minibatches, d), in standard errors."""
+    values, exact = np.asarray(values, np.float64), np.asarray(exact, np.float64)
+    rounding = 1e-6 * np.abs(exact).max()
+    error = np.hypot(values.std(0, ddof=1) / MINIBATCHES**0.5, rounding)
+    return np.abs(values.mean(0) - exact) / error
+
+
 def z_scores(estimate, exact):
-    """Deviations of the mean of many estimates `(key) -> vector`, in standard errors."""
+    """The deviations of estimates `(key) -> vector`."""
     keys = random.split(random.key(5), MINIBATCHES)
-    values = np.asarray(jax.jit(jax.vmap(estimate))(keys), np.float64)
-    error = values.std(0, ddof=1) / MINIBATCHES**0.5
-    assert (error > 0).all()
-    return np.abs(values.mean(0) - np.asarray(exact, np.float64)) / error
+    return deviations(jax.jit(jax.vmap(estimate))(keys), exact)
+
+
+def anchor_near(full_data, z):
+    return anchor_at(full_data, 0.8 * ravel(z) + 0.1)
+
+
+def estimator_of(case, energy, z, anchor=()):
+    """`key -> [energy, gradient...]`, the anchor's energy added."""
+    estimate = estimators.of_model(energy, case.potential(), z, CHUNK_BYTES, jnp.ones((), bool))
+    offset = anchor.energy.high if anchor else 0.0
+
+    def estimated(key):
+        value, gradient = estimate(key, ravel(z), anchor)
+        return jnp.concatenate([(value + offset)[None], gradient])
+
+    return estimated
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_minibatch_estimates_are_unbiased(name):
+def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
+    """Energy and gradient of both estimators, and the variance that a full pass gives them."""
     case = CASES[name]
     potential, z = case.potential(), case.position()
-    both = jax.jit(lambda z: [with_gradient(f, z) for f in (case.exact, potential.full)])
-    exact, full = both(z)
+
+    @jax.jit
+    def everything(keys):
+        full_data = FullData(potential, z)
+        anchor = anchor_near(full_data, z)
+        drawn = [
+            jax.vmap(estimator_of(case, energy, z, anchor if energy != "minibatch" else ()))(keys)
+            for energy in ("minibatch", "control_variate")
+        ]
+        said = [
+            full_data.at(ravel(z), Reference(anchor.position, jnp.asarray(weight)))
+            for weight in (0.0, 1.0)
+        ]
+        passed = full_data.energy_and_gradient(ravel(z))
+        exact, full = (with_gradient(f, z) for f in (case.exact, potential.full))
+        return drawn, said, passed, exact, full, anchor.energy
+
+    drawn, said, (energy, gradient), exact, full, offset = everything(
+        random.split(random.key(5), MINIBATCHES)
+    )
     np.testing.assert_allclose(full, exact, rtol=2e-5, atol=2e-4)
-    estimator = estimators.of_model(potential, None)
-    assert z_scores(lambda key: flat(estimator(key, z)), exact).max() < LIMIT
+    np.testing.assert_allclose(energy.float64(), exact[0], rtol=1e-5)
+    np.testing.assert_allclose(gradient, exact[1:], rtol=1e-4, atol=1e-3)
+    for values, found in zip(drawn, said):
+        assert deviations(values, exact).max() < LIMIT
+        np.testing.assert_allclose(
+            found.energy.float64() + offset.float64(), exact[0], rtol=1e-5, atol=1e-3
+        )
+        seen = np.asarray(values[:, 0], np.float64)
+        moments = stats.kurtosis(seen) + 2
+        assert abs(seen.var() / found.noise - 1) < LIMIT * (moments / MINIBATCHES) ** 0.5
 
 
 def unscaled(key, z):
@@ -210,8 +261,8 @@ def test_a_chain_sees_fresh_rows_at_every_step(name):
 )
 def test_without_a_minibatch_every_estimate_is_numpyros_potential(case, energy):
     z = case.position()
-    estimator = estimators.of_model(case.potential(), energy)
-    found = jax.jit(jax.vmap(lambda key: flat(estimator(key, z))))(random.split(random.key(0), 3))
+    chosen = estimators.chosen(energy, case.potential(), descends=True)
+    found = jax.jit(jax.vmap(estimator_of(case, chosen, z)))(random.split(random.key(0), 3))
     exact = with_gradient(case.exact, z)
     np.testing.assert_allclose(found, jnp.stack([exact] * 3), rtol=2e-5, atol=2e-4)
 

@@ -13,7 +13,6 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.energies import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import after_flattening
-from numpyro_contour.compensated import Sum
 from numpyro_contour.contour import (
     INTERPOLATIONS,
     NODE_OFFSETS,
@@ -329,15 +328,12 @@ class ContourSGLD(SGMCMCKernel):
     def _unconstrained_size(self, state: ContourSGLDState) -> int:
         return state.unconstrained.shape[-1]
 
-    def _relative_to(self, sampler: ContourSamplerState, energy: Sum) -> ContourSamplerState:
+    def _shifted(self, sampler: ContourSamplerState, rise: jax.Array) -> ContourSamplerState:
         """With a partition of the user's moved along; one to be found does not exist yet."""
         if self._partition is None:
             return sampler
-        edges = (
-            (edge - energy.high) - energy.low
-            for edge in (sampler.partition.lower, sampler.partition.upper)
-        )
-        partition = EnergyPartition.tree_unflatten(sampler.partition.num_bins, tuple(edges))
+        edges = sampler.partition.lower + rise, sampler.partition.upper + rise
+        partition = EnergyPartition.tree_unflatten(sampler.partition.num_bins, edges)
         return sampler._replace(partition=partition)
 
     def _state(

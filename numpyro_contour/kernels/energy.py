@@ -14,8 +14,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro_contour import estimators
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import Place, place
-from numpyro_contour.compensated import Sum
-from numpyro_contour.control_variate import Anchor, anchor_at, no_anchor, worth_its_noise
+from numpyro_contour.control_variate import Anchor, anchor_at, least_noisy, no_anchor
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.full_data import FullData
 from numpyro_contour.minibatch import ModelPotential
@@ -148,31 +147,58 @@ class EnergyKernel(MCMCKernel):
             lambda state: state,
             after,
         )
-        # What was asked for by name is not given up; nor is the step size renewed after the last.
-        if self._energy is not None or len(tunes) < 2:
+        if len(tunes) < 2:
             return after
+        # The step size is not renewed after the last window: its noise must stay what it was.
         return lax.cond(
             ends(where, *tunes[:-1]),
-            lift(lambda state: self._compared(state, potential)),
-            lambda state: state,
-            after,
+            lift(lambda both: self._moved_anchor(both[0], both[1], potential)),
+            lambda both: both[0],
+            (after, before.warmup.tuning.moments.position),
         )
 
     def _anchored(self, state: Any, potential: ModelPotential) -> Any:
-        """The state with the chain's position as its anchor, and energies relative to it."""
-        chain = state.sampler.chain
-        anchor = anchor_at(FullData(potential, state.z, self._chunk_bytes), chain.position)
+        """The state with the chain's position as its anchor."""
+        position = state.sampler.chain.position
+        anchor = anchor_at(FullData(potential, state.z, self._chunk_bytes), position)
         finite = jnp.isfinite(anchor.energy.high) & jnp.isfinite(anchor.gradient).all()
-        blank = no_anchor(chain.position.shape[0])
-        anchor = jax.tree.map(lambda a, b: jnp.where(finite, a, b), anchor, blank)
-        history = state.warmup.history
-        energy = history.energy - anchor.energy.high
-        warmup = state.warmup._replace(anchor=anchor, history=history._replace(energy=energy))
-        chain = chain._replace(
-            potential_energy=chain.potential_energy - anchor.energy.high,
-            gradient=jnp.where(finite, anchor.gradient, chain.gradient),
+        anchor = jax.tree.map(
+            lambda a, b: jnp.where(finite, a, b), anchor, no_anchor(position.shape[0])
         )
-        sampler = self._relative_to(state.sampler._replace(chain=chain), anchor.energy)
+        return self._relative_to(state, anchor)
+
+    def _moved_anchor(self, state: Any, mean: jax.Array, potential: ModelPotential) -> Any:
+        """The state with its anchor at the mean of a window's positions, if there is less noise.
+
+        The descent ends as far from the bulk of a posterior of very many rows as its minibatches
+        scatter. Unless the control variate was asked for by name it is given up where a minibatch
+        alone has less noise.
+        """
+        rng_key, key = random.split(state.rng_key)
+        old = state.warmup.anchor
+        new = anchor_at(FullData(potential, state.z, self._chunk_bytes), mean)
+        new = new._replace(weight=old.weight)
+        best = least_noisy(
+            key,
+            potential,
+            state.z,
+            state.sampler.chain.position,
+            jax.tree.map(lambda *both: jnp.stack(both), old, new),
+            state.warmup.tuning.preconditioner,
+            or_none=self._energy is None,
+        )
+        return self._relative_to(state._replace(rng_key=rng_key), best)
+
+    def _relative_to(self, state: Any, anchor: Anchor) -> Any:
+        """The state with another anchor, and its energies as differences to that."""
+        old = state.warmup.anchor.energy
+        rise = (old.high - anchor.energy.high) + (old.low - anchor.energy.low)
+        history = state.warmup.history
+        history = history._replace(energy=history.energy + rise)
+        chain = state.sampler.chain
+        chain = chain._replace(potential_energy=chain.potential_energy + rise)
+        sampler = self._shifted(state.sampler._replace(chain=chain), rise)
+        warmup = state.warmup._replace(anchor=anchor, history=history)
         return state._replace(sampler=sampler, warmup=warmup)
 
     def _anchored_anew(self, state: Any, potential: ModelPotential | None) -> Any:
@@ -182,31 +208,12 @@ class EnergyKernel(MCMCKernel):
             return state
         assert potential is not None
         new = anchor_at(FullData(potential, state.z, self._chunk_bytes), anchor.position)
-        used = anchor.weight > 0
-        blank = no_anchor(anchor.position.shape[0])._replace(position=anchor.position)
         new = new._replace(weight=anchor.weight)
-        new = jax.tree.map(lambda a, b: jnp.where(used, a, b), new, blank)
         return state._replace(warmup=state.warmup._replace(anchor=new))
 
-    def _relative_to(self, sampler: Any, energy: Sum) -> Any:
-        """A sampler's state whose energies are differences to this one."""
+    def _shifted(self, sampler: Any, rise: jax.Array) -> Any:
+        """A sampler's state whose energies have risen by so much."""
         return sampler
-
-    def _compared(self, state: Any, potential: ModelPotential) -> Any:
-        """The state without the control variate where a minibatch alone has less noise."""
-        rng_key, key = random.split(state.rng_key)
-        warmup = state.warmup
-        better = worth_its_noise(
-            key,
-            potential,
-            state.sampler.chain.position,
-            warmup.anchor,
-            state.z,
-            warmup.tuning.preconditioner,
-        )
-        weight = jnp.where(better, warmup.anchor.weight, 0.0)
-        warmup = warmup._replace(anchor=warmup.anchor._replace(weight=weight))
-        return state._replace(warmup=warmup, rng_key=rng_key)
 
 
 def _anchor_of(warmup: Any) -> Anchor | tuple[()]:
