@@ -27,6 +27,9 @@ NOISE_SHARE = 0.2
 LARGEST_STEP_SIZE = 0.45
 
 _LEARNING_RATE = 0.05
+# Decay of Adam's second moment: with its usual 0.999 the slope of a far start holds the descent back
+# for thousands of steps.
+_MEMORY = 0.99
 _FIRST_STEP_SIZE = 0.1
 # A move this improbable (in nats) under the exact dynamics is a blow-up: it is not made.
 _BLOW_UP = -20.0
@@ -193,9 +196,9 @@ def adam(tuning: Tuning, gradient: jax.Array, progress: jax.Array) -> tuple[jax.
     """
     count = tuning.descended + 1
     momentum = 0.9 * tuning.momentum + 0.1 * gradient
-    scale = 0.999 * tuning.scale + 0.001 * gradient**2
+    scale = _MEMORY * tuning.scale + (1 - _MEMORY) * gradient**2
     rate = _LEARNING_RATE * 0.5 * (1 + jnp.cos(jnp.pi * progress))
-    slope = jnp.sqrt(scale / (1 - 0.999**count))
+    slope = jnp.sqrt(scale / (1 - _MEMORY**count))
     change = -rate * momentum / (1 - 0.9**count) / (slope + 1e-12)
     return change, tuning._replace(momentum=momentum, scale=scale, descended=count)
 
