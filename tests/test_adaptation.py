@@ -124,11 +124,11 @@ def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0,
 
     run = jax.jit(window, static_argnums=3)
     chain, tuning = run(chain, tuning, random.key(seed + 1), descent, True, False)
-    tuning = end_of_stage(tuning, tau, True, False, jnp.array(False), False, False)
+    tuning = end_of_stage(tuning, tau, True, False, False, jnp.array(False), False, False)
     for k in range(windows):
         last = jnp.array(k == windows - 1)
         chain, tuning = run(chain, tuning, random.key(seed + 2 + k), steps, False, True)
-        tuning = end_of_stage(tuning, tau, False, True, last, False, False)
+        tuning = end_of_stage(tuning, tau, False, True, False, last, False, False)
     chain, settled = run(chain, tuning, random.key(seed + 90), steps, False, False)
     return chain, tuning, settled.moments
 

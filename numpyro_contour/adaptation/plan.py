@@ -16,7 +16,7 @@ class Plan:
     """Stages in their order, and the shares of the warm-up at which they end.
 
     A stage is one of "descent", "tune" (step size and preconditioner), "settle" (the final step
-    size), "pilot" (energies of the unflattened density), "window" (flattened, the energy
+    size, at which noise is measured), "pilot" (energies of the unflattened density), "window" (flattened, the energy
     partition renewed at its end) and "learn" (flattened, the partition kept).
     """
 
@@ -34,13 +34,14 @@ class Plan:
         if tunes_step_size:
             shares += [("tune", 0.05), ("tune", 0.05), ("tune", 0.1), ("tune", 0.1)]
             shares += [("settle", 0.1)]
+        else:
+            # The first for an anchor nearer to the bulk, the second for the noise with it.
+            shares += [("settle", 0.05), ("settle", 0.05)]
         if finds_partition:
             shares += [("pilot", 0.1)]
             shares += [("window", 0.4 / 7), ("window", 0.8 / 7), ("learn", 1.6 / 7)]
         elif contour:
             shares += [("learn", 0.4)]
-        elif not tunes_step_size:
-            shares += [("settle", 0.4)]
         total = sum(share for _, share in shares)
         ends, end = [], 0.0
         for _, share in shares:

@@ -306,6 +306,7 @@ def end_of_stage(
     temperature: jax.Array,
     descended: jax.Array,
     tuned: jax.Array,
+    settled: jax.Array,
     last: jax.Array,
     keep_preconditioner: bool,
     keep_step_size: bool,
@@ -317,6 +318,7 @@ def end_of_stage(
         temperature: tau.
         descended: whether the stage that ends was the descent.
         tuned: whether it was a window of tuning.
+        settled: whether it was one at the final step size.
         last: whether it was the last one: its step size is the final one.
         keep_preconditioner: whether the preconditioner was given.
         keep_step_size: whether the step size was given.
@@ -324,10 +326,11 @@ def end_of_stage(
     moments = tuning.moments
     count = jnp.maximum(moments.steps, 1)
     measured = tuned | descended
+    noise_measured = measured | settled
     energy_noise = moments.energy_noise / jnp.maximum(count - 1, 1)
     tuning = tuning._replace(
-        gradient_noise=jnp.where(measured, gradient_noise(moments), tuning.gradient_noise),
-        energy_noise=jnp.where(measured, energy_noise, tuning.energy_noise),
+        gradient_noise=jnp.where(noise_measured, gradient_noise(moments), tuning.gradient_noise),
+        energy_noise=jnp.where(noise_measured, energy_noise, tuning.energy_noise),
         moments=no_moments(tuning.preconditioner.shape[-1]),
     )
     if keep_step_size:

@@ -131,6 +131,7 @@ def after_tuning(
         temperature,
         plan.is_one_of(here.number, "descent"),
         plan.is_one_of(here.number, "tune"),
+        plan.is_one_of(here.number, "settle"),
         here.number == last_tune,
         keep_preconditioner,
         keep_step_size,

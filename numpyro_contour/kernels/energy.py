@@ -132,7 +132,8 @@ class EnergyKernel(MCMCKernel):
         if not _anchor_of(after.warmup):
             return after
         assert potential is not None
-        tunes = [i for i, stage in enumerate(plan.stages) if stage == "tune"]
+        which = "tune" if "tune" in plan.stages else "settle"
+        moving = [i for i, stage in enumerate(plan.stages) if stage == which]
 
         def here(state: Any) -> Place:
             return place(plan, state.warmup)
@@ -147,11 +148,9 @@ class EnergyKernel(MCMCKernel):
             lambda state: state,
             after,
         )
-        if len(tunes) < 2:
-            return after
-        # The step size is not renewed after the last window: its noise must stay what it was.
+        # Not after the last one: step size and noise must belong to the final anchor.
         return lax.cond(
-            ends(where, *tunes[:-1]),
+            ends(where, *moving[:-1]),
             lift(lambda both: self._moved_anchor(both[0], both[1], potential)),
             lambda both: both[0],
             (after, before.warmup.tuning.moments.position),
