@@ -51,7 +51,7 @@ def full_energies(mcmc: MCMC) -> FullEnergies:
 
 def energy_offsets(state: Any) -> np.ndarray:
     """What is added to the energies of a state for those of the model, (chains,) or (1,)."""
-    anchor = getattr(state.warmup, "anchor", ())
+    anchor = getattr(getattr(state, "warmup", ()), "anchor", ())
     return by_chain(anchor.energy.float64(), 0) if anchor else np.zeros(1)
 
 

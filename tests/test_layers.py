@@ -23,6 +23,8 @@ PURE = [
     "flat.py",
     "numpy_data.py",
     "random_bits.py",
+    "compensated.py",
+    "smoothing.py",
     *(
         str(path.relative_to(ROOT))
         for folder in ("samplers", "adaptation")
@@ -31,18 +33,25 @@ PURE = [
 ]
 STATISTICS = {"arviz_versions.py"}
 ABOVE = {
+    "control_variate",
     "enumeration",
     "estimators",
     "examples",
     "expectations",
+    "full_data",
+    "full_energies",
+    "full_weights",
     "inference_data",
     "kernels",
     "log_likelihood",
     "minibatch",
+    "minibatch_variance",
+    "on_data",
     "plates",
     "plots",
     "prediction",
     "resampling",
+    "row_terms",
     "summary",
     "warmup_report",
     "weighted_draws",

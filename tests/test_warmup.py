@@ -78,7 +78,7 @@ def test_both_modes_of_the_mixture():
 def test_minibatches_do_not_widen_the_posterior(kernel):
     rows, n = 1000, 50
     y = models.normal_data(mean=2.0, rows=rows)
-    mcmc = run(kernel(models.normal, num_steps=20, minibatch_size=n), y)
+    mcmc = run(kernel(models.normal, num_steps=20, minibatch_size=n, energy="minibatch"), y)
     x, weights = weighted(mcmc)
     sd = 1 / np.sqrt(rows)
     check_moments(x, weights, float(y.mean()), sd, 0.15, 0.12)
@@ -234,7 +234,8 @@ def test_the_progress_bar_names_the_stage():
 @pytest.mark.usefixtures("quick_compilation")
 def test_noise_that_forces_small_steps_is_named():
     def said(minibatch, num_steps, samples=100):
-        kernel = SGLD(models.normal, num_steps=num_steps, minibatch_size=minibatch)
+        energy = "minibatch" if minibatch < 1000 else None
+        kernel = SGLD(models.normal, num_steps=num_steps, minibatch_size=minibatch, energy=energy)
         mcmc = run(kernel, models.normal_data(rows=1000), warmup=100, samples=samples, chains=4)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -16,8 +16,9 @@ class Plan:
     """Stages in their order, and the shares of the warm-up at which they end.
 
     A stage is one of "descent", "tune" (step size and preconditioner), "settle" (the final step
-    size, at which noise is measured), "pilot" (energies of the unflattened density), "window" (flattened, the energy
-    partition renewed at its end) and "learn" (flattened, the partition kept).
+    size, at which noise is measured), "pilot" (energies of the unflattened density), "window"
+    (flattened, the energy partition renewed at its end) and "learn" (flattened, the partition
+    kept).
     """
 
     stages: tuple[str, ...]

@@ -27,8 +27,8 @@ NOISE_SHARE = 0.2
 LARGEST_STEP_SIZE = 0.45
 
 _LEARNING_RATE = 0.05
-# Decay of Adam's second moment: with its usual 0.999 the slope of a far start holds the descent back
-# for thousands of steps.
+# Decay of Adam's second moment: with its usual 0.999 the slope of a far start holds the descent
+# back for thousands of steps.
 _MEMORY = 0.99
 _FIRST_STEP_SIZE = 0.1
 # A move this improbable (in nats) under the exact dynamics is a blow-up: it is not made.
@@ -118,6 +118,9 @@ def fitting_preconditioner(moments: Moments, temperature: jax.Array) -> jax.Arra
     resolution = 8 * jnp.finfo(spread.dtype).eps
     still = spread <= (resolution * moments.position) ** 2
     by_size = moments.gradient_squares / count + moments.gradient**2
+    # So far out that a descent is lost in rounding: steps that a float can tell.
+    seen = jnp.abs(moments.gradient) / jnp.maximum(_SLOPE_SHARE * jnp.abs(moments.position), _TINY)
+    by_size = jnp.minimum(by_size, seen)
     signal = jnp.maximum(variance - noise, 1e-3 * variance)
     curvature = jnp.where(still, by_size, jnp.sqrt(signal / jnp.maximum(spread, _TINY)))
     inverse = curvature + noise / warm(temperature)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +23,9 @@ from numpyro_contour.contour import (
     log_psi,
     nodes,
 )
-from numpyro_contour.flat import ravel, unravel_like
+from numpyro_contour.flat import ravel
 from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.contour_state import ContourSGLDState
 from numpyro_contour.minibatch import ModelPotential
 from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.samplers.base import Sampler
@@ -36,50 +37,6 @@ from numpyro_contour.window import Trace, Window
 # and by so many nats more than there are coordinates.
 _NOISE_MARGIN = 4.0
 _LEAST_MARGIN = 20.0
-
-
-class ContourSGLDState(NamedTuple):
-    """State of `ContourSGLD`."""
-
-    #: the draw, unconstrained
-    z: Any
-    #: potential energy of the draw as the chain saw it, in nats; with a control variate all of the
-    #: state's energies are differences to that of `warmup.anchor`
-    potential_energy_estimate: jax.Array
-    #: log importance weight of the draw and its window, not normalised
-    log_weight: jax.Array
-    #: log importance weight of the draw alone
-    draw_log_weight: jax.Array
-    #: the part of it that is time: 0 unless the guard reduced the step
-    log_time_weight: jax.Array
-    #: bin of the draw's potential energy, from 0
-    energy_bin: jax.Array
-    #: gradient multiplier at the draw
-    gradient_multiplier: jax.Array
-    #: step size of the step that left the draw
-    step_size: jax.Array
-    #: state of the pure sampler: where the chain is, and theta, the partition and all counts
-    sampler: ContourSamplerState
-    rng_key: jax.Array
-    #: the draw as one vector, (d,), where its energy is to be computed over all data; else (0,)
-    unconstrained: jax.Array
-    #: what the warm-up has found, () where everything is given
-    warmup: Any = ()
-
-    @property
-    def position(self) -> Any:
-        """Where the chain is; equal to `z` unless the draw stands for a window."""
-        return unravel_like(self.sampler.chain.position, self.z)
-
-    @property
-    def log_theta(self) -> jax.Array:
-        """Log of the estimated probability of each energy bin, (num_bins,)."""
-        return self.sampler.theta.log_theta - self.sampler.theta.decay[..., None]
-
-    @property
-    def partition(self) -> EnergyPartition:
-        """The chain's energy partition."""
-        return self.sampler.partition
 
 
 class ContourSGLD(SGMCMCKernel):
