@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 import numpyro
 
-from benchmarks import coverage, defaults, mixture, nine_modes, sensitivity, step_cost
+from benchmarks import coverage, defaults, mixture, nine_modes, sensitivity, step_cost, subsampling
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS = {
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "nine_modes": nine_modes,
     "defaults": defaults,
     "sensitivity": sensitivity,
+    "subsampling": subsampling,
     "coverage": coverage,
     "step_cost": step_cost,
 }

@@ -49,11 +49,14 @@ def plain(potential: ModelPotential, like: Any) -> Callable:
 
     The energy is the difference to the anchor's, which is 0 where there is none.
     """
+    on_rows = _plain_on_rows(potential, like)
+    return lambda key, flat, anchor: on_rows(potential.plates.draw(key), flat, anchor)
 
+
+def _plain_on_rows(potential: ModelPotential, like: Any) -> Callable:
     def estimate(
-        key: jax.Array, flat: jax.Array, anchor: Anchor | tuple[()]
+        indices: Any, flat: jax.Array, anchor: Anchor | tuple[()]
     ) -> tuple[jax.Array, jax.Array]:
-        indices = potential.plates.draw(key)
         values, pull = jax.vjp(lambda x: terms(potential, unravel_like(x, like), indices), flat)
         (gradient,) = pull(jax.tree.map(jnp.ones_like, values))
         energy = _summed(values)
@@ -82,10 +85,9 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
     Source: Baker, Fearnhead, Fox and Nemeth (2019) for the gradient; Quiroz, Kohn, Villani and Tran
     (2019) for the energy.
     """
-    alone = plain(potential, like)
+    alone = _plain_on_rows(potential, like)
 
-    def controlled(key: jax.Array, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
-        indices = potential.plates.draw(key)
+    def controlled(indices: Any, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
         # Both positions in one evaluation: a minibatch is gathered once.
         values, pull = jax.vjp(
             jax.vmap(lambda x: terms(potential, unravel_like(x, like), indices)),
@@ -104,7 +106,7 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
         )
 
     def estimate(key: jax.Array, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
-        return lax.cond(in_use, controlled, alone, key, flat, anchor)
+        return lax.cond(in_use, controlled, alone, potential.plates.draw(key), flat, anchor)
 
     return estimate
 

@@ -8,7 +8,6 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
-from numpyro.infer import MCMC
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.compensated import add, total, zero_sum
@@ -209,7 +208,6 @@ def exact_moments(y):
 @pytest.mark.parametrize(
     ("kernel", "given"),
     [
-        (SGLD, {}),
         (ContourSGLD, {}),
         # By hand: absolute energies in the partition, an anchor by name.
         (
@@ -244,16 +242,3 @@ def test_posteriors_from_minibatches_of_20_among_400_rows(kernel, given):
         assert abs(chains.mean() - mean) < 4 * error + 0.03 * sd, name
         ratio = ((weights * (x - mean) ** 2).mean()) ** 0.5 / sd
         assert abs(ratio - 1) < 0.07, name
-
-
-def test_the_anchor_of_other_data_is_refused():
-    y = models.normal_data(mean=1.0, rows=200)
-    mcmc = MCMC(
-        ContourSGLD(models.normal, num_steps=5), num_warmup=40, num_samples=10, progress_bar=False
-    )
-    mcmc.run(random.key(0), y)
-    weighted_samples(mcmc)
-    mcmc.post_warmup_state = mcmc.last_state
-    mcmc.run(random.key(1), y + 3)
-    with pytest.raises(ValueError, match=r"other data|on those of its warm-up"):
-        weighted_samples(mcmc)

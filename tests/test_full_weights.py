@@ -1,5 +1,6 @@
 """Weights at the energies over all data, where the run itself saw noisy ones."""
 
+import copy
 import warnings
 
 import jax
@@ -54,8 +55,8 @@ def noisy_run(sigma, **arguments):
         init_params=jnp.linspace(-8, 6, CHAINS),
         chains=CHAINS,
         chain_method="vectorized",
-        warmup=500,
-        samples=4000,
+        warmup=400,
+        samples=2500,
     )
 
 
@@ -63,7 +64,7 @@ def test_noise_that_differs_between_modes():
     """1 nat in the left mode and 3 in the right: the run's own weights favour the noisy mode."""
     mcmc = noisy_run(lambda x: 1 + 2 * jax.nn.sigmoid(2 * (x + 1)))
     mass, error, variances = masses_and_variances(mcmc)
-    assert error < 0.012
+    assert error < 0.016
     # Steps of .45 leave a bias of .02, see docs/benchmarks.md.
     assert abs(mass - mixture.MASS) < 0.025 + 3 * error
     np.testing.assert_allclose(variances, 1.0, atol=0.06)
@@ -93,11 +94,11 @@ def test_smoothing_is_a_mean_over_the_noise():
     rng = np.random.default_rng(0)
     nodes = rng.normal(size=(5, 12)).cumsum(1)
     place, noise = np.array([-2.0, 0.3, 5.0, 10.9, 14.0]), np.array([0.0, 0.5, 3.0, 1.0, 8.0])
-    xi, shares = np.polynomial.hermite_e.hermegauss(400)
+    xi, shares = np.polynomial.hermite_e.hermegauss(150)
     points = place[:, None] + noise[:, None] * xi
     values = [np.interp(p, np.arange(12), f) for p, f in zip(points, nodes)]
     exact = np.array(values) @ shares / shares.sum()
-    np.testing.assert_allclose(smoothed(nodes, place, noise), exact, atol=0.01)
+    np.testing.assert_allclose(smoothed(nodes, place, noise), exact, atol=0.03)
     np.testing.assert_allclose(smoothed(nodes, place, np.zeros(5)), exact_at(nodes, place))
 
 
@@ -186,6 +187,15 @@ def test_passes_over_all_data_are_made_once_a_run(regression_run):
     first = full_energies(mcmc)
     weighted_samples(mcmc)
     assert full_energies(mcmc) is first
+
+
+@pytest.mark.filterwarnings("ignore:The energy partition of chain")
+def test_the_anchor_of_other_data_is_refused(regression_run):
+    mcmc, y = regression_run
+    other = copy.copy(mcmc)
+    other._args = (y + 3,)  # as after a run that went on from a state of another
+    with pytest.raises(ValueError, match=r"anchor has a potential energy of .* Warm up again"):
+        weighted_samples(other)
 
 
 def test_a_potential_that_is_not_unbiased_is_refused():

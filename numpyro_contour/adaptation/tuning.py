@@ -27,8 +27,7 @@ NOISE_SHARE = 0.2
 LARGEST_STEP_SIZE = 0.45
 
 _LEARNING_RATE = 0.05
-# Decay of Adam's second moment: with its usual 0.999 the slope of a far start holds the descent
-# back for thousands of steps.
+# Decay of Adam's second moment; its usual 0.999 remembers a steep start for thousands of steps.
 _MEMORY = 0.99
 _FIRST_STEP_SIZE = 0.1
 # A move this improbable (in nats) under the exact dynamics is a blow-up: it is not made.
@@ -119,8 +118,8 @@ def fitting_preconditioner(moments: Moments, temperature: jax.Array) -> jax.Arra
     still = spread <= (resolution * moments.position) ** 2
     by_size = moments.gradient_squares / count + moments.gradient**2
     # So far out that a descent is lost in rounding: steps that a float can tell.
-    seen = jnp.abs(moments.gradient) / jnp.maximum(_SLOPE_SHARE * jnp.abs(moments.position), _TINY)
-    by_size = jnp.minimum(by_size, seen)
+    reach = jnp.maximum(_SLOPE_SHARE * jnp.abs(moments.position), _TINY)
+    by_size = jnp.minimum(by_size, jnp.abs(moments.gradient) / reach)
     signal = jnp.maximum(variance - noise, 1e-3 * variance)
     curvature = jnp.where(still, by_size, jnp.sqrt(signal / jnp.maximum(spread, _TINY)))
     inverse = curvature + noise / warm(temperature)
@@ -329,11 +328,11 @@ def end_of_stage(
     moments = tuning.moments
     count = jnp.maximum(moments.steps, 1)
     measured = tuned | descended
-    noise_measured = measured | settled
+    noted = measured | settled
     energy_noise = moments.energy_noise / jnp.maximum(count - 1, 1)
     tuning = tuning._replace(
-        gradient_noise=jnp.where(noise_measured, gradient_noise(moments), tuning.gradient_noise),
-        energy_noise=jnp.where(noise_measured, energy_noise, tuning.energy_noise),
+        gradient_noise=jnp.where(noted, gradient_noise(moments), tuning.gradient_noise),
+        energy_noise=jnp.where(noted, energy_noise, tuning.energy_noise),
         moments=no_moments(tuning.preconditioner.shape[-1]),
     )
     if keep_step_size:
