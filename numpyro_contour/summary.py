@@ -16,6 +16,7 @@ from numpyro_contour import checks, diagnostics
 from numpyro_contour.arviz_versions import from_datasets, summary_table, tail_levels
 from numpyro_contour.estimates import checked_prob
 from numpyro_contour.resampling import resample, weighted_groups
+from numpyro_contour.warmup_report import noise_text
 from numpyro_contour.weighted_draws import kernel_of, named_draws, weighted_samples
 from numpyro_contour.weights import normalise
 
@@ -179,7 +180,7 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
 
     Mean, standard deviation, median, the highest density interval, `n_eff` (the effective sample
     size for the mean) and R-hat of each latent variable, as `numpyro_contour.diagnostics` defines
-    them, and how even the weights are. `mcmc.print_summary()` itself shows the flattened density.
+    them, how even the weights are, and on minibatches how noisy energies and steps were. `mcmc.print_summary()` itself shows the flattened density.
 
     Args:
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
@@ -231,6 +232,9 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
         f"\nWeights: effective share (Kish) {diagnostics.kish_share(log_weights):.2f}, "
         f"Pareto k {diagnostics.pareto_khat(log_weights):.2f}"
     )
+    noise = noise_text(mcmc)
+    if noise is not None:
+        print(noise)
 
 
 def _labels(name: str, x: np.ndarray) -> list[str]:

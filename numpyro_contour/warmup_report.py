@@ -130,6 +130,23 @@ def warmup_faults(mcmc: MCMC) -> list[str]:
     return faults
 
 
+def noise_text(mcmc: MCMC) -> str | None:
+    """How noisy energies and gradients of a run were; None where they were exact or given."""
+    group = warmup_dataset(mcmc)
+    if group is None or not (group["energy_noise"] > 0).any():
+        return None
+    text = f"Noise: energy {float(group['energy_noise'].median()):.3g} nats"
+    if "energy_noise_in_bins" in group:
+        text += f" ({float(group['energy_noise_in_bins'].median()):.2g} bins)"
+    if "gradient_noise_share" in group:
+        share = float(group["gradient_noise_share"].max("coordinate").median())
+        text += f", gradient at most {share:.1%} of a step's noise"
+    if "control_variate" in group:
+        used, chains = int(group["control_variate"].sum()), group.sizes["chain"]
+        text += f"; control variate in use in {used} of {chains} chains"
+    return text
+
+
 def relaxation_times(mcmc: MCMC) -> tuple[np.ndarray, np.ndarray] | None:
     """Relaxation times and the share of noise in the steps, (chain, coordinate) each.
 

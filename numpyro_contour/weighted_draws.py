@@ -13,7 +13,8 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.flat import by_chain, leaf_names
-from numpyro_contour.full_weights import full_data_correction
+from numpyro_contour.full_energies import full_energies
+from numpyro_contour.full_weights import anchor_fault, full_data_correction
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.warmup_report import warmup_faults
@@ -52,7 +53,8 @@ def weighted_samples(
             of its warm-up; or a noisy potential of the user's is not unbiased.
 
     Warns:
-        UserWarning: the warm-up failed, with the cause and what to change; moves were refused or
+        UserWarning: the warm-up failed, with the cause and what to change; the control variate is
+            far noisier in some of the posterior than elsewhere; moves were refused or
             drifts clipped in more than 1 % of the steps of a chain (clipped in 5 % where the step
             size was tuned), or its multiplier was decided by `multiplier_bound` in more than 25 %.
 
@@ -91,7 +93,18 @@ def weights_of_run(mcmc: MCMC, theta: str, energy: str | None) -> NormalisedWeig
     _warn_of_counters(mcmc)
     normalisers = log_normalisers(log_weight)
     shift = np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
-    return NormalisedWeights(log_weight - shift, normalisers)
+    normalised = NormalisedWeights(log_weight - shift, normalisers)
+    if energy is None and kernel.has_control_variate(mcmc.last_state):
+        _warn_of_anchor(mcmc, normalised.log_weights)
+    return normalised
+
+
+def _warn_of_anchor(mcmc: MCMC, log_weights: np.ndarray) -> None:
+    if has_full_data_weights(mcmc):
+        width = by_chain(mcmc.last_state.partition.width, 0).astype(np.float64)
+        fault = anchor_fault(full_energies(mcmc).noise, log_weights, width)
+        if fault is not None:
+            warn_user(fault)
 
 
 def kernel_of(mcmc: Any) -> SGMCMCKernel:

@@ -1,6 +1,7 @@
 """Weights at the energies over all data, where the run itself saw noisy ones."""
 
 import copy
+import re
 import warnings
 
 import jax
@@ -12,10 +13,17 @@ import numpyro.distributions as dist
 import pytest
 from jax import random
 
-from numpyro_contour import ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
+from numpyro_contour import (
+    ContourSGLD,
+    EnergyPartition,
+    print_summary,
+    to_inference_data,
+    weighted_samples,
+)
 from numpyro_contour.diffusions import langevin
 from numpyro_contour.examples import mixture
 from numpyro_contour.full_energies import full_energies
+from numpyro_contour.full_weights import anchor_fault
 from numpyro_contour.plots import plot_energy_histogram
 from numpyro_contour.smoothing import smoothed
 
@@ -127,6 +135,21 @@ def test_the_injected_noise_makes_room_for_the_noise_of_the_drift():
     assert float(moves.var()) / (2 * step * 1.5) == pytest.approx(1.0, abs=0.015)
 
 
+def test_an_anchor_that_does_not_serve_is_named():
+    noise = np.full((2, 100), 1.2)
+    even, width = np.zeros((2, 100)), np.array([0.5, 1.0])
+    assert anchor_fault(noise, even, width) is None
+    noise[0, :10] = 340.0
+    message = anchor_fault(noise, even, width)
+    assert "1.2 nats in the median" in message
+    assert "340 nats in 5% of it" in message
+    # Draws without weight do not count, nor noise that is high everywhere.
+    weights = even.copy()
+    weights[0, :10] = -8.0
+    assert anchor_fault(noise, weights, width) is None
+    assert anchor_fault(np.full((2, 100), 340.0), even, width) is None
+
+
 # --------------------------------------------------------------------------- what a user sees
 
 
@@ -151,7 +174,7 @@ def exact_energy(mu, y):
 
 
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
-def test_energies_are_exported_as_the_models_own(regression_run):
+def test_energies_are_exported_as_the_models_own(regression_run, capsys):
     """The run's are differences to each chain's anchor."""
     mcmc, y = regression_run
     idata = to_inference_data(mcmc)
@@ -176,6 +199,14 @@ def test_energies_are_exported_as_the_models_own(regression_run):
     assert warmup["control_variate"].values.tolist() == [1, 1]
     assert (warmup["gradient_noise_share"] < 0.1).all()
     assert (warmup["gradient_noise_share"] > 0).all()
+    print_summary(mcmc)
+    said = re.search(
+        r"Noise: energy (.*) nats \((.*) bins\), gradient at most (.*)% of a step's "
+        r"noise; control variate in use in 2 of 2 chains",
+        capsys.readouterr().out,
+    )
+    assert float(said[1]) == pytest.approx(float(np.median(warmup["energy_noise"])), rel=0.01)
+    assert 0 < float(said[3]) < 10
     matplotlib = pytest.importorskip("matplotlib.figure")
     axes = plot_energy_histogram(mcmc, ax=matplotlib.Figure().subplots())
     assert axes.get_xlim()[0] > exact.min() - 10

@@ -21,7 +21,6 @@ from numpyro_contour.samplers.base import Chain, PotentialAndGrad
 TARGET_ACCEPTANCE = 0.9
 #: Largest share of the injected noise that the noise of the gradient may be.
 NOISE_SHARE = 0.2
-
 #: Largest step size with a preconditioner that was found, where 2 is the limit of stability. In one
 #: dimension the acceptance allows 0.6, but at twice that modes get the wrong mass.
 LARGEST_STEP_SIZE = 0.45
@@ -246,7 +245,6 @@ def tuning_step(
     step_size = jnp.exp(tuning.step_size.log_value)
     rates = step_size * tuning.preconditioner
     scales = jnp.sqrt(2 * temperature * rates)
-    safe = jnp.maximum(scales, _TINY)
     xi = normal(keys[0], x.shape, x.dtype)
 
     def drift(g: jax.Array) -> jax.Array:
@@ -257,7 +255,7 @@ def tuning_step(
     y = jnp.where(descending, x + change, x - drift(gradient) + scales * xi)
     new_energy, new_gradient = potential_and_grad(keys[1], y)
 
-    back = (x - y + drift(new_gradient)) / safe
+    back = (x - y + drift(new_gradient)) / jnp.maximum(scales, _TINY)
     proposals = 0.5 * jnp.sum(xi**2 - back**2)
     rise = new_energy - energy
     log_ratio = jnp.where(

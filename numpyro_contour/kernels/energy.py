@@ -66,6 +66,10 @@ class EnergyKernel(MCMCKernel):
         """Whether the potential energies of a run are exact, not estimates from minibatches."""
         return self.energy_estimator(model_args, model_kwargs) == "full"
 
+    def has_control_variate(self, state: Any) -> bool:
+        """Whether the energies of a run's state are relative to an anchor."""
+        return bool(_anchor_of(state.warmup))
+
     def full_data(self, model_args: tuple, model_kwargs: dict | None, like: Any) -> FullData:
         """The model over all rows of its subsample plates, in chunks of bounded memory."""
         return FullData(self.model_potential(model_args, model_kwargs), like, self._chunk_bytes)
