@@ -180,7 +180,8 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
 
     Mean, standard deviation, median, the highest density interval, `n_eff` (the effective sample
     size for the mean) and R-hat of each latent variable, as `numpyro_contour.diagnostics` defines
-    them, how even the weights are, and on minibatches how noisy energies and steps were. `mcmc.print_summary()` itself shows the flattened density.
+    them, how even the weights are, and on minibatches how noisy energies and steps were.
+    `mcmc.print_summary()` itself shows the flattened density.
 
     Args:
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.

@@ -31,6 +31,7 @@ from numpyro_contour import (
 from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
+from numpyro_contour.full_energies import energy_offsets, full_energies
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.plots import (
     plot_energy_histogram,
@@ -131,7 +132,8 @@ def minibatch_noise(result: Result, split: Split) -> float:
 def describe_warmup(mcmc: MCMC) -> str:
     """What the warm-up of `ContourSGLD` found, the mean of the chains."""
     state = mcmc.last_state
-    lower, width = (float(np.mean(x)) for x in (state.partition.lower, state.partition.width))
+    lower = float(np.mean(np.asarray(state.partition.lower) + energy_offsets(state)))
+    width = float(np.mean(state.partition.width))
     return (
         f"ContourSGLD found in warm-up: step size {float(np.mean(state.step_size)):.2g} "
         f"(preconditioned), bins of {width:.2g} nats from {lower:.1f} nats up"
@@ -184,7 +186,8 @@ def describe_concrete(
     observed = split.y_mean + split.y_sd * split.y_test
     contour = results["ContourSGLD"].mcmc
     fields = contour.get_extra_fields()
-    energy = np.asarray(fields["potential_energy_estimate"])
+    energy = full_energies(contour).energy + energy_offsets(contour.last_state)[:, None]
+    anchors = np.asarray(contour.last_state.warmup.anchor.weight)
     multiplier = float(fields["gradient_multiplier"].mean())
     bins = len(np.unique(np.asarray(fields["energy_bin"])))
     error = [concrete.rmse(p.mean, observed) for p in predictions.values()]
@@ -208,10 +211,12 @@ def describe_concrete(
             "seconds with compilation: " + _pairs(results, _seconds(results), ".1f"),
             describe_warmup(contour),
             "",
-            f"Draws of ContourSGLD: potential energy {energy.mean():.0f} nats, sd "
-            f"{energy.std():.0f}, in {bins} of {num_bins} bins. Before draws",
-            "are chosen by their weight, the minibatch alone moves the energy by "
-            f"{noise:.0f} nats (sd).",
+            f"Draws of ContourSGLD: potential energy over all data {energy.mean():.0f} nats, sd "
+            f"{energy.std():.0f}; the run saw them in {bins} of {num_bins}",
+            f"bins, since a minibatch alone moves the energy by {noise:.0f} nats (sd). The control "
+            f"variate is in use in {int(anchors.sum())} of",
+            f"{len(anchors)} chains: a network's energies are no expansion at one point, and where "
+            "that is noisier it is given up.",
             "That hides barriers of a few nats: the gradient multiplier is "
             f"{multiplier:.3f} on average,",
             "and both samplers explore alike. The gain is in the nine modes.",
