@@ -70,7 +70,7 @@ def anchor_fault(noise: np.ndarray, log_weights: np.ndarray, width: np.ndarray) 
         return None
     return (
         f"One anchor does not serve the whole posterior: the noise of the control variate is "
-        f"{median:.2g} nats in the median, but {np.median(noise[bad]):.2g} nats in {share:.0%} of "
+        f"{median:.3g} nats in the median, but {np.median(noise[bad]):.3g} nats in {share:.0%} of "
         f"it, where little is flattened and steps are too noisy. Use larger minibatches, or "
         f"compare with `energy='minibatch'`."
     )
