@@ -21,6 +21,8 @@ from numpyro.infer import MCMC, NUTS
 from benchmarks.tables import markdown_table
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.examples import mixture
+from numpyro_contour.flat import ravel
+from numpyro_contour.full_data import FullEnergy, Reference
 from numpyro_contour.full_energies import full_energies
 
 CHAINS = 16
@@ -328,48 +330,51 @@ def cost() -> str:
         for energy in ("minibatch", "control_variate", "full"):
             if energy == "full" and size > 100_000:
                 continue
-            steps = [_microseconds_a_step(data, energy) for _ in range(3)]
-            weight = (
-                "none needed" if energy == "full" else f"{_microseconds_a_draw(data, energy):,.0f}"
-            )
-            table.append([f"{size:,}", energy, f"{np.median(steps):,.0f}", weight])
+            step, weight = _costs(data, energy)
+            weight_text = "none needed" if energy == "full" else f"{weight:,.0f}"
+            table.append([f"{size:,}", energy, f"{step:,.0f}", weight_text])
             print(*table[-1], sep=" | ", flush=True)
     header = ["rows", "`energy`", "us a step", "us for a kept draw's weight"]
     return markdown_table(header, table)
 
 
-def _run_of(data: tuple, energy: str, draws: int) -> MCMC:
-    mcmc = MCMC(
-        ContourSGLD(logistic, energy=energy, num_steps=100, collect_theta=False),
-        num_warmup=20, num_samples=draws, progress_bar=False, jit_model_args=True,
-    )  # fmt: skip
+def _costs(data: tuple, energy: str) -> tuple[float, float]:
+    """Microseconds of a step of one chain after its warm-up, and of one draw's weight."""
+    kernel = ContourSGLD(logistic, energy=energy, num_steps=100, collect_theta=False)
+    mcmc = MCMC(kernel, num_warmup=20, num_samples=1, progress_bar=False, jit_model_args=True)
     mcmc.warmup(random.key(0), *data)
-    return mcmc
+    state = mcmc.post_warmup_state
+
+    @jax.jit
+    def draws(number: int, state: Any, data: tuple) -> Any:
+        return jax.lax.fori_loop(0, number, lambda _, s: kernel.sample(s, data, {}), state)
+
+    few, many = (1, 3) if energy == "full" else (20, 120)
+    seconds = _median_seconds(lambda: draws(many, state, data)) - _median_seconds(
+        lambda: draws(few, state, data)
+    )
+    anchor = state.warmup.anchor
+    reference = Reference(anchor.position, anchor.weight) if anchor else None
+    _, positions = kernel.full_data(data, {}, state.z).sharing(reference)
+
+    @jax.jit
+    def energies(flat: jax.Array, data: tuple) -> FullEnergy:
+        full_data, _ = kernel.full_data(data, {}, state.z).sharing(reference)
+        return jax.vmap(full_data.at, (0, None))(flat, reference)
+
+    flat = jnp.broadcast_to(ravel(state.z), (positions, data[0].shape[1]))
+    weight = 0.0 if energy == "full" else _median_seconds(lambda: energies(flat, data))
+    return 1e6 * seconds / (many - few) / 100, 1e6 * weight / positions
 
 
-def _microseconds_a_step(data: tuple, energy: str) -> float:
-    """Of one chain, from two lengths, so that compilation and start do not count."""
-    draws = (2, 4) if energy == "full" else (20, 120)
-    mcmc = _run_of(data, energy, draws[0])
-    seconds = []
-    for n in draws:
-        mcmc.num_samples = n
-        best = np.inf
-        for _ in range(2):
-            begin = time.perf_counter()
-            mcmc.run(mcmc.post_warmup_state.rng_key, *data)
-            jax.block_until_ready(mcmc.last_state.z)
-            best = min(best, time.perf_counter() - begin)
-        seconds.append(best)
-    return 1e6 * (seconds[1] - seconds[0]) / (draws[1] - draws[0]) / 100
-
-
-def _microseconds_a_draw(data: tuple, energy: str) -> float:
-    mcmc = _run_of(data, energy, 24)
-    mcmc.run(random.key(1), *data)
-    begin = time.perf_counter()
-    full_energies(mcmc)
-    return 1e6 * (time.perf_counter() - begin) / 24
+def _median_seconds(function: Callable[[], Any], rounds: int = 5) -> float:
+    jax.block_until_ready(function())
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times))
 
 
 def main() -> str:
