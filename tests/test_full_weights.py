@@ -73,8 +73,7 @@ def test_noise_that_differs_between_modes():
     mcmc = noisy_run(lambda x: 1 + 2 * jax.nn.sigmoid(2 * (x + 1)))
     mass, error, variances = masses_and_variances(mcmc)
     assert error < 0.016
-    # Steps of .45 leave a bias of .02, see docs/benchmarks.md.
-    assert abs(mass - mixture.MASS) < 0.025 + 3 * error
+    assert abs(mass - mixture.MASS) < 0.01 + 3 * error
     np.testing.assert_allclose(variances, 1.0, atol=0.06)
     mass, error, variances = masses_and_variances(mcmc, energy="estimate")
     assert mass > mixture.MASS + 0.03

@@ -205,7 +205,7 @@ class ContourSGLD(SGMCMCKernel):
             self._random_field,
             self._weight,
             margin,
-            jnp.sqrt(warmup.tuning.energy_noise) if noisy and self._plan is not None else None,
+            noisy and self._plan is not None,
         )
 
     def _margin(self, warmup: Any, z: Any) -> jax.Array:

@@ -34,6 +34,9 @@ from numpyro_contour.schedules import Schedule
 
 _DEFAULT_FLATTENING = Flattening()
 
+# The noise of energies is a running mean over some fifty moves, fewer than a visit to a mode takes.
+_NOISE_RATE = 0.02
+
 # Places and shares for means over a standard normal.
 _QUADRATURE = hermegauss(5)
 
@@ -70,6 +73,25 @@ class ContourSamplerState(NamedTuple):
     log_flattening: jax.Array
     #: steps whose multiplier was decided by its bound
     bounded: jax.Array
+    #: variance of the energies' noise where the chain is, 0 unless they are noisy
+    energy_noise: jax.Array
+
+
+def noise_of_move(before: Chain, after: Chain) -> jax.Array:
+    r"""The variance of the noise of energies from both ends of one move.
+
+    .. math:: \tfrac12 \bigl[\tilde U(y) - \tilde U(x)
+              - \tfrac12 (\nabla \tilde U(x) + \nabla \tilde U(y))^\top (y - x)\bigr]^2
+
+    Without noise the bracket is of third order in the move; with independent noise at both ends it
+    is the difference of their values in the middle.
+    """
+    rises = jax.tree.map(
+        lambda x, y, g, h: jnp.sum(0.5 * (g + h) * (y - x)),
+        *(before.position, after.position, before.gradient, after.gradient),
+    )
+    rise = after.potential_energy - before.potential_energy
+    return 0.5 * (rise - jax.tree.reduce(jnp.add, rises)) ** 2
 
 
 def contour(
@@ -82,7 +104,7 @@ def contour(
     random_field: str = "consistent",
     weight: str = "consistent",
     margin: jax.Array | None = None,
-    energy_noise: jax.Array | None = None,
+    noisy: bool = False,
 ) -> Sampler:
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
@@ -105,8 +127,9 @@ def contour(
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
         margin: moves that rise by more than this above the partition's top are refused, in nats.
             None (default) to refuse none.
-        energy_noise: the standard deviation of the energies' noise, in nats, if they have any: the
-            injected noise is made smaller by what it adds to the drift through the multiplier.
+        noisy: whether energies are noisy: the injected noise is then made smaller by what their
+            noise, which is told from each move, adds to the drift through the multiplier.
+            Defaults to False.
 
     Returns:
         A `Sampler` whose draws carry log importance weights.
@@ -148,20 +171,21 @@ def contour(
 
     def multiplier_noise(state: ContourSamplerState) -> jax.Array | float:
         """The variance that the noise of the energy gives to the multiplier."""
-        if energy_noise is None:
+        if not noisy:
             return 0.0
+        sd = jnp.sqrt(state.energy_noise)
 
         def multiplier(away: jax.Array) -> jax.Array:
             return log_psi(
                 state.theta.log_theta,
-                state.chain.potential_energy + energy_noise * away,
+                state.chain.potential_energy + sd * away,
                 state.partition,
                 temperature(state.chain.steps),
                 flattening,
             ).gradient_multiplier
 
-        found = jax.vmap(multiplier)(jnp.asarray(_QUADRATURE[0], energy_noise.dtype))
-        shares = jnp.asarray(_QUADRATURE[1] / _QUADRATURE[1].sum(), energy_noise.dtype)
+        found = jax.vmap(multiplier)(jnp.asarray(_QUADRATURE[0], sd.dtype))
+        shares = jnp.asarray(_QUADRATURE[1] / _QUADRATURE[1].sum(), sd.dtype)
         return jnp.sum(shares * (found - jnp.sum(shares * found)) ** 2)
 
     def init(
@@ -176,7 +200,8 @@ def contour(
         blank = jnp.zeros((), dtype)
         count = jnp.zeros((), jnp.int32)
         state = ContourSamplerState(
-            chain, initial_theta(partition.num_bins), edges, count, blank, blank, count
+            *(chain, initial_theta(partition.num_bins), edges, count, blank, blank, count),
+            blank,
         )
         return look(state, chain)[0]
 
@@ -201,6 +226,10 @@ def contour(
             None if margin is None else state.partition.upper + margin,
             multiplier_noise(state),
         )
+        if noisy:
+            seen = jnp.where(chain.accepted, noise_of_move(state.chain, chain), state.energy_noise)
+            changed = state.energy_noise + _NOISE_RATE * (seen - state.energy_noise)
+            state = state._replace(energy_noise=jnp.nan_to_num(changed))
         moved, log_field = look(state, chain)
         # A refused attempt stands for no time: it teaches theta nothing.
         log_gain = jnp.where(chain.accepted, jnp.log(gain(chain.steps)) + log_field, -jnp.inf)
