@@ -131,7 +131,7 @@ def least_noisy(
         position: where the noise is told, (d,).
         anchors: several, along a leading axis.
         preconditioner: the diagonal of M, (d,).
-        or_none: whether the first one's weight becomes 0 where a minibatch alone has less noise.
+        or_none: whether it is the first one, with weight 0, where a minibatch alone has less noise.
     """
     keys = random.split(key, _COMPARED)
 
@@ -142,14 +142,14 @@ def least_noisy(
     controlled = control_variate(potential, like, jnp.ones((), bool))
     used = anchors._replace(weight=jnp.ones_like(anchors.weight))
     levels = jax.vmap(lambda anchor: noise(controlled, anchor))(used)
-    levels = jnp.where(jnp.isfinite(levels), levels, jnp.inf)
-    best = jax.tree.map(lambda x: x[jnp.argmin(levels)], anchors)
-    if not or_none:
-        return best
+    # Where the descent found no finite energy there is no anchor: its gradient was left at 0.
+    usable = jnp.isfinite(levels) & jnp.any(anchors.gradient != 0, axis=-1)
+    levels = jnp.where(usable, levels, jnp.inf)
+    best = jax.tree.map(lambda x: x[jnp.argmin(levels)], used)
     first = jax.tree.map(lambda x: x[0], anchors)
-    helps = jnp.min(levels) < noise(plain(potential, like), first)
+    limit = noise(plain(potential, like), first) if or_none else jnp.inf
     none = first._replace(weight=jnp.zeros_like(first.weight))
-    return jax.tree.map(lambda a, b: jnp.where(helps, a, b), best, none)
+    return jax.tree.map(lambda a, b: jnp.where(jnp.min(levels) < limit, a, b), best, none)
 
 
 def _summed(values: dict[str, jax.Array]) -> jax.Array:

@@ -180,7 +180,6 @@ class EnergyKernel(MCMCKernel):
         rng_key, key = random.split(state.rng_key)
         old = state.warmup.anchor
         new = anchor_at(FullData(potential, state.z, self._chunk_bytes), mean)
-        new = new._replace(weight=old.weight)
         best = least_noisy(
             key,
             potential,
