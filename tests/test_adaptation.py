@@ -208,7 +208,7 @@ def test_coordinates_that_tell_nothing_keep_a_finite_preconditioner():
     )
     m = np.asarray(fitting_preconditioner(still, jnp.ones(())))
     assert np.isfinite(m).all()
-    assert m[1] == pytest.approx(1 / 4.0)
+    assert m[1] == pytest.approx(1e-3 * 1e6 / 2.0)  # moves of a thousandth, which rounding shows
 
 
 def test_a_blow_up_is_not_made():

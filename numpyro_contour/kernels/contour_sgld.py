@@ -274,7 +274,8 @@ class ContourSGLD(SGMCMCKernel):
     def _trust(self, warmup: Any) -> jax.Array | float:
         """The share of the variance of the energies that is not noise; 0 before it is known."""
         if self._plan is None:
-            return 0.0
+            # Nothing was measured: minibatches are mostly noise, potentials of one's own are not.
+            return 1.0 if callable(self._energy) else 0.0
         variance = warmup.history.energy_sd[-1] ** 2
         share = jnp.clip(1 - warmup.tuning.energy_noise / variance, 0.0, 1.0)
         return jnp.nan_to_num(share)
