@@ -14,8 +14,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax import random
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import MCMC
 
+from benchmarks.posteriors import by_nuts, errors
 from benchmarks.tables import markdown_table, total_variation
 from numpyro_contour import SGLD, ContourSGLD, weighted_samples
 from numpyro_contour.examples import concrete, mixture, nine_modes
@@ -216,41 +217,8 @@ def logistic_data() -> tuple:
 def against_nuts(model: Callable, data: tuple) -> Callable:
     """Errors of means in posterior sds, and the range of the ratios of sds."""
 
-    @cache
-    def truth() -> dict[str, np.ndarray]:
-        nuts = MCMC(
-            NUTS(model),
-            num_warmup=1000,
-            num_samples=5000,
-            num_chains=4,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
-        nuts.run(random.key(9), *data)
-        return {
-            name: np.asarray(x, np.float64).reshape(len(x), -1)
-            for name, x in nuts.get_samples().items()
-        }
-
-    def errors(x: dict, weights: np.ndarray) -> dict[str, float]:
-        w = weights / weights.mean(1, keepdims=True)
-        chains, pooled, ratios = [], [], []
-        for name, true in truth().items():
-            ours = np.asarray(x[name], np.float64).reshape(*w.shape, -1)
-            means = (w[..., None] * ours).mean(1)
-            z = (means - true.mean(0)) / true.std(0)
-            sd = np.sqrt((w[..., None] * (ours - means.mean(0)) ** 2).mean((0, 1)))
-            chains += list(np.sqrt((z**2).mean(0)))
-            pooled += list(np.abs(z.mean(0)))
-            ratios += list(sd / true.std(0))
-        return {
-            "worst mean a chain": max(chains),
-            "pooled": max(pooled),
-            "sd ratio min": min(ratios),
-            "max": max(ratios),
-        }
-
-    return errors
+    truth = cache(lambda: by_nuts(model, data))
+    return lambda x, weights: errors(x, weights, truth())
 
 
 def concrete_errors(split: Split) -> Callable:

@@ -16,8 +16,9 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax import random
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import MCMC
 
+from benchmarks.posteriors import by_nuts, errors
 from benchmarks.tables import markdown_table
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.examples import mixture
@@ -93,16 +94,6 @@ def nested_data() -> tuple:
 # ------------------------------------------------------------------------------ truths
 
 
-def by_nuts(model: Callable, data: tuple) -> dict[str, np.ndarray]:
-    """Draws of NUTS on all rows, (draws, ...) a site."""
-    nuts = MCMC(
-        NUTS(ContourSGLD(model).model), num_warmup=500, num_samples=2500, num_chains=2,
-        chain_method="vectorized", progress_bar=False,
-    )  # fmt: skip
-    nuts.run(random.key(9), *data)
-    return {name: np.asarray(x, np.float64) for name, x in nuts.get_samples().items()}
-
-
 def by_laplace(x: jax.Array, y: jax.Array) -> dict[str, np.ndarray]:
     """Mean and sd of a logistic regression of so many rows that it is normal, in double precision.
 
@@ -116,28 +107,6 @@ def by_laplace(x: jax.Array, y: jax.Array) -> dict[str, np.ndarray]:
         beta -= np.linalg.solve(hessian, x.T @ (p - y) + beta / 100)
     sd = np.sqrt(np.diag(np.linalg.inv(hessian)))
     return {"beta": np.stack([beta - sd, beta + sd])}
-
-
-def errors(mcmc: MCMC, truth: dict[str, np.ndarray]) -> dict[str, float]:
-    """Errors of means in posterior sds, and the range of the ratios of sds."""
-    samples, log_weights = weighted_samples(mcmc)
-    w = np.exp(log_weights)
-    chains, pooled, ratios = [], [], []
-    for name, draws in truth.items():
-        true = draws.reshape(len(draws), -1)
-        ours = np.asarray(samples[name], np.float64).reshape(*w.shape, -1)
-        means = (w[..., None] * ours).mean(1)
-        z = (means - true.mean(0)) / true.std(0)
-        chains += list(np.sqrt((z**2).mean(0)))
-        pooled += list(np.abs(z.mean(0)))
-        sd = np.sqrt((w[..., None] * (ours - means.mean(0)) ** 2).mean((0, 1)))
-        ratios += list(sd / true.std(0))
-    return {
-        "worst mean a chain": max(chains),
-        "pooled": max(pooled),
-        "sd ratio min": min(ratios),
-        "max": max(ratios),
-    }
 
 
 # ------------------------------------------------------------------------------ regressions
@@ -173,7 +142,7 @@ class Row:
 def rows() -> list[Row]:
     """The table's regressions."""
     many, few = 1_000_000, 10_000
-    nuts = lambda model: lambda data: by_nuts(model, data)
+    nuts = lambda model: lambda data: by_nuts(ContourSGLD(model).model, data, 500, 2500, 2)
     return [
         Row("logistic, 10,000 rows", logistic, lambda: logistic_data(few), nuts(logistic)),
         Row(
@@ -202,7 +171,8 @@ def regressions(names: tuple[str, ...] = ()) -> str:
         mcmc = run(row.model, data, row.num_steps, energy=row.energy)
         seconds = time.perf_counter() - begin
         begin = time.perf_counter()
-        found = errors(mcmc, row.truth(data))
+        samples, log_weights = weighted_samples(mcmc)
+        found = errors(samples, np.exp(log_weights), row.truth(data))
         noise = full_energies(mcmc).noise
         width = np.asarray(mcmc.last_state.partition.width, np.float64)[:, None]
         tuning = mcmc.last_state.warmup.tuning

@@ -85,9 +85,18 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
     Source: Baker, Fearnhead, Fox and Nemeth (2019) for the gradient; Quiroz, Kohn, Villani and Tran
     (2019) for the energy.
     """
-    alone = _plain_on_rows(potential, like)
+    alone, controlled = _plain_on_rows(potential, like), _on_rows(potential, like)
 
-    def controlled(indices: Any, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
+    def estimate(key: jax.Array, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
+        return lax.cond(in_use, controlled, alone, potential.plates.draw(key), flat, anchor)
+
+    return estimate
+
+
+def _on_rows(potential: ModelPotential, like: Any) -> Callable:
+    """The control variate of an anchor with weight, a minibatch alone for one without."""
+
+    def estimate(indices: Any, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
         # Both positions in one evaluation: a minibatch is gathered once.
         values, pull = jax.vjp(
             jax.vmap(lambda x: terms(potential, unravel_like(x, like), indices)),
@@ -104,9 +113,6 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
             jnp.where(used, energy, without - anchor.energy.low),
             jnp.where(used, gradient, here),
         )
-
-    def estimate(key: jax.Array, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
-        return lax.cond(in_use, controlled, alone, potential.plates.draw(key), flat, anchor)
 
     return estimate
 
@@ -134,22 +140,25 @@ def least_noisy(
         or_none: whether it is the first one, with weight 0, where a minibatch alone has less noise.
     """
     keys = random.split(key, _COMPARED)
+    estimate = _on_rows(potential, like)
 
-    def noise(estimate: Callable, anchor: Anchor) -> jax.Array:
-        energies, gradients = jax.vmap(lambda k: estimate(k, position, anchor))(keys)
+    def noise(anchor: Anchor) -> jax.Array:
+        energies, gradients = jax.vmap(
+            lambda k: estimate(potential.plates.draw(k), position, anchor)
+        )(keys)
         return energies.var() * jnp.sum(preconditioner * gradients.var(0))
 
-    controlled = control_variate(potential, like, jnp.ones((), bool))
+    none = jax.tree.map(lambda x: x[:1], anchors)
+    none = none._replace(weight=jnp.zeros_like(none.weight))
     used = anchors._replace(weight=jnp.ones_like(anchors.weight))
-    levels = jax.vmap(lambda anchor: noise(controlled, anchor))(used)
+    levels = jax.vmap(noise)(jax.tree.map(lambda *both: jnp.concatenate(both), used, none))
     # Where the descent found no finite energy there is no anchor: its gradient was left at 0.
-    usable = jnp.isfinite(levels) & jnp.any(anchors.gradient != 0, axis=-1)
-    levels = jnp.where(usable, levels, jnp.inf)
-    best = jax.tree.map(lambda x: x[jnp.argmin(levels)], used)
-    first = jax.tree.map(lambda x: x[0], anchors)
-    limit = noise(plain(potential, like), first) if or_none else jnp.inf
-    none = first._replace(weight=jnp.zeros_like(first.weight))
-    return jax.tree.map(lambda a, b: jnp.where(jnp.min(levels) < limit, a, b), best, none)
+    usable = jnp.isfinite(levels[:-1] + anchors.energy.high) & jnp.any(anchors.gradient != 0, -1)
+    least = jnp.where(usable, levels[:-1], jnp.inf)
+    limit = levels[-1] if or_none else jnp.inf
+    place = jnp.argmin(least)
+    taken = jnp.isfinite(least[place]) & (least[place] <= limit)
+    return jax.tree.map(lambda a, b: jnp.where(taken, a[place], b[0]), used, none)
 
 
 def _summed(values: dict[str, jax.Array]) -> jax.Array:

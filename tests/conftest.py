@@ -14,16 +14,16 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     directory = tempfile.mkdtemp(prefix="numpyro-contour-tests-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = directory
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"
 
 import jax
 import models
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def quick_compilation():
-    """For tests of many short runs, whose compilation takes longer than the runs."""
+    """For modules of many short runs, whose compilation takes longer than the runs."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)

@@ -15,6 +15,8 @@ from numpyro_contour.control_variate import anchor_at, control_variate, least_no
 from numpyro_contour.full_data import FullData, Reference
 from numpyro_contour.minibatch import ModelPotential
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 TEN_MILLION = 10_000_000
 
 
@@ -208,6 +210,7 @@ def exact_moments(y):
 @pytest.mark.parametrize(
     ("kernel", "given"),
     [
+        (SGLD, {}),
         (ContourSGLD, {}),
         # By hand: absolute energies in the partition, an anchor by name.
         (

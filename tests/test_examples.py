@@ -203,7 +203,7 @@ def test_linear_regression_finds_a_line():
 
 
 @pytest.fixture(scope="module")
-def quick_demo(tmp_path_factory):
+def quick_demo(tmp_path_factory, quick_compilation):
     from contextlib import redirect_stdout
     from io import StringIO
 

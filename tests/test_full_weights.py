@@ -25,6 +25,8 @@ from numpyro_contour.examples import mixture
 from numpyro_contour.full_energies import full_energies
 from numpyro_contour.full_weights import anchor_fault
 from numpyro_contour.plots import plot_energy_histogram
+from numpyro_contour.samplers.base import start
+from numpyro_contour.samplers.contour import noise_of_move
 from numpyro_contour.smoothing import smoothed
 
 CHAINS = 16
@@ -132,6 +134,30 @@ def test_the_injected_noise_makes_room_for_the_noise_of_the_drift():
     moves = jax.jit(jax.vmap(move))(random.split(key_steps, n), gradients, factors)
     # sqrt(2 / n) is .003.
     assert float(moves.var()) / (2 * step * 1.5) == pytest.approx(1.0, abs=0.015)
+
+
+def test_the_noise_of_energies_is_told_from_both_ends_of_a_move():
+    def quadratic(x):
+        return 0.5 * x @ jnp.array([[2.0, 0.3], [0.3, 1.0]]) @ x + x[0]
+
+    x, y = jnp.array([0.3, -1.0]), jnp.array([0.7, -0.8])
+    before, after = (
+        start(random.key(0), z, lambda key, z: jax.value_and_grad(quadratic)(z), langevin())
+        for z in (x, y)
+    )
+    # The rise of a quadratic is that of the mean gradient along the move.
+    assert float(noise_of_move(before, after)) < 1e-10
+    n, sd = 100_000, 1.7
+
+    def noisily(key):
+        noise = sd * random.normal(key, (2,))
+        return noise_of_move(
+            before._replace(potential_energy=before.potential_energy + noise[0]),
+            after._replace(potential_energy=after.potential_energy + noise[1]),
+        )
+
+    found = np.asarray(jax.jit(jax.vmap(noisily))(random.split(random.key(1), n)), np.float64)
+    assert abs(found.mean() - sd**2) < 4 * sd**2 * (2 / n) ** 0.5
 
 
 def test_an_anchor_that_does_not_serve_is_named():

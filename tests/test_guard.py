@@ -14,6 +14,8 @@ from numpyro_contour.samplers.sgld import sgld
 from numpyro_contour.schedules import Constant
 from numpyro_contour.window import run_window
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 SAMPLERS = {
     "sgld": sgld(langevin(), Constant(0.1), Constant(1.0)),
     "contour": contour(

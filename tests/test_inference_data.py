@@ -26,6 +26,8 @@ from numpyro_contour import (
 from numpyro_contour.examples import mixture
 from numpyro_contour.flat import unravel_like
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 PARTITION = EnergyPartition(0.0, 20.0, 20)  # that of `models.nested_kernel`
 STATS = {"potential_energy_estimate", "step_size", "log_weight"}
 EXACT_STATS = {"lp", "step_size", "log_weight"}

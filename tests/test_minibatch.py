@@ -21,6 +21,8 @@ from numpyro_contour.full_data import CHUNK_BYTES, FullData, Reference
 from numpyro_contour.minibatch import ModelPotential
 from numpyro_contour.plates import SubsamplePlates, draw_indices
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS, OTHERS = 60, 12, 35
 X, V, OTHER, PAIRS, MATRICES, NOISE, TABLE = (
@@ -163,7 +165,9 @@ def deviations(values, exact):
 def z_scores(estimate, exact):
     """The deviations of estimates `(key) -> vector`."""
     keys = random.split(random.key(5), MINIBATCHES)
-    return deviations(jax.jit(jax.vmap(estimate))(keys), exact)
+    values = jax.jit(jax.vmap(estimate))(keys)
+    assert (np.asarray(values).std(0) > 0).all()
+    return deviations(values, exact)
 
 
 def anchor_near(full_data, z):
@@ -210,6 +214,7 @@ def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
     np.testing.assert_allclose(full, exact, rtol=2e-5, atol=2e-4)
     np.testing.assert_allclose(energy.float64(), exact[0], rtol=1e-5)
     np.testing.assert_allclose(gradient, exact[1:], rtol=1e-4, atol=1e-3)
+    assert (np.asarray(drawn[0]).std(0) > 0).all()
     for values, found in zip(drawn, said):
         assert deviations(values, exact).max() < LIMIT
         np.testing.assert_allclose(

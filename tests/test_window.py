@@ -30,10 +30,10 @@ def walker(log_weights):
     )
 
 
-def windows(log_weights, draw, number=1):
+def windows(log_weights, draw, number=1, trust=1.0):
     sampler = walker(log_weights)
     run = jax.vmap(
-        lambda key: run_window(key, jnp.array(-1), None, sampler, len(log_weights), draw)[1]
+        lambda key: run_window(key, jnp.array(-1), None, sampler, len(log_weights), draw, trust)[1]
     )
     return run(random.split(random.key(0), number))
 
@@ -48,6 +48,22 @@ def test_positions_are_chosen_in_proportion_to_their_weights():
     np.testing.assert_allclose(
         window.draw.log_weight, np.log(weights)[np.asarray(window.draw.position)], rtol=1e-5
     )
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.4])
+def test_weights_that_are_not_trusted_choose_less_and_count_in_full(trust):
+    weights = np.array([0.5, 3.0, 1e-3, 2.0, 1.5, 0.2])
+    number = 40_000
+    window = windows(np.log(weights), "reservoir", number, trust)
+    places = np.asarray(window.draw.position)
+    chances = weights**trust / (weights**trust).sum()
+    assert stats.chisquare(np.bincount(places, minlength=6), number * chances).pvalue > 1e-3
+    # Whatever chose them, the weight that positions carry is their share of the mean weight.
+    carried = np.exp(np.asarray(window.log_weight, np.float64))[:, None] * (
+        places[:, None] == np.arange(6)
+    )
+    error = carried.std(0) / number**0.5
+    assert (np.abs(carried.mean(0) - weights / 6) < 4 * error).all()
 
 
 def test_last_is_the_last_position_with_its_own_weight():
@@ -65,6 +81,12 @@ def test_weights_may_be_of_any_size(scale):
 
 def test_refused_attempts_are_never_chosen():
     window = windows([-np.inf, 0.0, -np.inf, -np.inf], "reservoir", 200)
+    assert (np.asarray(window.draw.position) == 1).all()
+    np.testing.assert_allclose(window.log_weight, -np.log(4.0), rtol=1e-6)
+
+
+def test_refused_attempts_are_never_chosen_without_trust():
+    window = windows([-np.inf, 0.0, -np.inf, -np.inf], "reservoir", 200, 0.0)
     assert (np.asarray(window.draw.position) == 1).all()
     np.testing.assert_allclose(window.log_weight, -np.log(4.0), rtol=1e-6)
 

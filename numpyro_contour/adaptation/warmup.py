@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from numpyro_contour.adaptation.energies import (
     BIN_WIDTH,
@@ -13,6 +14,7 @@ from numpyro_contour.adaptation.energies import (
     carry_over,
     fitting_partition,
     no_energies,
+    no_spread,
     remember,
     spread,
 )
@@ -172,7 +174,7 @@ def after_flattening(
     start = here.since == 0
     buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), fresh, warmup.energies)
     buffer = remember(buffer, energies, log_weights, here.since * per_draw, here.total * per_draw)
-    found = spread(buffer)
+    found = lax.cond(here.ends, spread, lambda _: no_spread(), buffer)
     is_pilot = plan.is_one_of(here.number, "pilot")
     pilot_ends = is_pilot & here.ends
     pilot_sd = jnp.where(pilot_ends, found.sd, warmup.pilot_sd)

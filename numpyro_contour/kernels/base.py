@@ -145,7 +145,7 @@ class SGMCMCKernel(TunedKernel):
             z = find_position(key_position, potential, self._init_strategy, init_params)
             warmup = self._initial_warmup(z, self._no_anchor(potential, z))
             sampler = self._sampler(warmup, z)
-            energy = self._estimator(potential, z, warmup)(warmup)
+            energy = self._estimator(potential, z, warmup, starts=True)(warmup)
             sampler_state = sampler.init(key_chain, ravel(z), energy)
             drawn = sampler.observe(sampler_state)
             window = Window(drawn, drawn.log_weight)

@@ -75,7 +75,7 @@ class EnergyKernel(MCMCKernel):
         return FullData(self.model_potential(model_args, model_kwargs), like, self._chunk_bytes)
 
     def _estimator(
-        self, potential: ModelPotential | None, like: Any, warmup: Any
+        self, potential: ModelPotential | None, like: Any, warmup: Any, starts: bool = False
     ) -> Callable[[Any], PotentialAndGrad]:
         """The estimator for each chain, made from the chain's own warm-up.
 
@@ -83,8 +83,11 @@ class EnergyKernel(MCMCKernel):
             potential: the model's, None for a potential function.
             like: an unconstrained position.
             warmup: the warm-up of all chains.
+            starts: whether there can be no anchor yet.
         """
         chosen = self._chosen(potential)
+        if starts and chosen == "control_variate":
+            chosen = "minibatch"
         if potential is None:
             assert self._potential_fn is not None
             function = (
@@ -142,49 +145,35 @@ class EnergyKernel(MCMCKernel):
         def here(state: Any) -> Place:
             return place(plan, state.warmup)
 
-        def ends(where: Place, *numbers: int) -> jax.Array:
-            return jnp.any(where.ends & jnp.isin(where.number, jnp.asarray(numbers)))
-
         where = lift(here)(before)
-        after = lax.cond(
-            ends(where, plan.stages.index("descent")),
-            lift(lambda state: self._anchored(state, potential)),
-            lambda state: state,
-            after,
-        )
-        # Not after the last one: step size and noise must belong to the final anchor.
+        # Not after the last window: step size and noise must belong to the final anchor.
+        renewing = jnp.asarray([plan.stages.index("descent"), *moving[:-1]])
+        descended = where.number == renewing[0]
         return lax.cond(
-            ends(where, *moving[:-1]),
-            lift(lambda both: self._moved_anchor(both[0], both[1], potential)),
-            lambda both: both[0],
-            (after, before.warmup.tuning.moments.position),
+            jnp.any(where.ends & jnp.isin(where.number, renewing)),
+            lift(lambda x: self._anchored(x[0], x[1], x[2], potential)),
+            lambda x: x[0],
+            (after, before.warmup.tuning.moments.position, descended),
         )
 
-    def _anchored(self, state: Any, potential: ModelPotential) -> Any:
-        """The state with the chain's position as its anchor."""
-        position = state.sampler.chain.position
-        anchor = anchor_at(FullData(potential, state.z, self._chunk_bytes), position)
-        finite = jnp.isfinite(anchor.energy.high) & jnp.isfinite(anchor.gradient).all()
-        anchor = jax.tree.map(
-            lambda a, b: jnp.where(finite, a, b), anchor, no_anchor(position.shape[0])
-        )
-        return self._relative_to(state, anchor)
-
-    def _moved_anchor(self, state: Any, mean: jax.Array, potential: ModelPotential) -> Any:
-        """The state with its anchor at the mean of a window's positions, if there is less noise.
+    def _anchored(
+        self, state: Any, mean: jax.Array, descended: jax.Array, potential: ModelPotential
+    ) -> Any:
+        """The state with its anchor where it is, or at a window's mean if there is less noise.
 
         The descent ends as far from the bulk of a posterior of very many rows as its minibatches
         scatter. Unless the control variate was asked for by name it is given up where a minibatch
         alone has less noise.
         """
         rng_key, key = random.split(state.rng_key)
-        old = state.warmup.anchor
-        new = anchor_at(FullData(potential, state.z, self._chunk_bytes), mean)
+        old, position = state.warmup.anchor, state.sampler.chain.position
+        full_data = FullData(potential, state.z, self._chunk_bytes)
+        new = anchor_at(full_data, jnp.where(descended, position, mean))
         best = least_noisy(
             key,
             potential,
             state.z,
-            state.sampler.chain.position,
+            position,
             jax.tree.map(lambda *both: jnp.stack(both), old, new),
             state.warmup.tuning.preconditioner,
             or_none=self._energy is None,
