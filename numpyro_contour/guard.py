@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 
 _RECOVERY = 2.0**0.1
+#: Steps reduced so far hardly change the energy.
+SMALL_SCALE = 2.0**-5
 # Far below any step that moves; it keeps the time weight finite for a chain that never moves.
 _SMALLEST_SCALE = 2.0**-60
 

@@ -89,6 +89,28 @@ def test_moves_that_rise_above_the_margin_are_refused():
     assert abs(float(above.chain.position)) <= 2.0
 
 
+@pytest.mark.parametrize("noisy", [True, False])
+def test_noise_that_reaches_the_margin_holds_no_chain(noisy):
+    """98 nats high over a ceiling of 90, with noise of 15: it comes down, and would not if held."""
+    sampler = contour(
+        *(langevin("averaged", jnp.array(1.0)), Constant(0.02), Constant(1.0)),
+        *(EnergyPartition(0, 80, 20), lambda count: 0.0),
+        margin=jnp.array(10.0),
+        noisy=noisy,
+    )
+
+    def potential(key, x):
+        return x**2 / 2 + 15 * random.normal(key), x
+
+    def last(key):
+        state = sampler.init(key, jnp.array(14.0), potential)
+        step = lambda state, key: (sampler.step(random.split(key), state, potential), None)
+        return jax.lax.scan(step, state, random.split(key, 1000))[0].chain
+
+    chain = jax.jit(jax.vmap(last))(random.split(random.key(0), 50))
+    assert (jnp.abs(chain.position) < 5).all() == noisy
+
+
 def test_back_off_halves_and_recovers():
     guard = initial_guard()
     for _ in range(3):

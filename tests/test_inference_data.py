@@ -161,7 +161,7 @@ def test_without_the_weights_the_answer_is_wrong():
         kernel,
         0,
         warmup=500,
-        samples=1000,
+        samples=2000,
         init_params=jnp.full(chains, -6.0),
         chains=chains,
         chain_method="vectorized",

@@ -10,7 +10,13 @@ import jax.numpy as jnp
 from jax import random
 
 from numpyro_contour.diffusions import Diffusion
-from numpyro_contour.guard import GuardState, all_finite, initial_guard, update_guard
+from numpyro_contour.guard import (
+    SMALL_SCALE,
+    GuardState,
+    all_finite,
+    initial_guard,
+    update_guard,
+)
 from numpyro_contour.schedules import Schedule
 
 #: `(key, position) -> (potential energy, gradient)`, or estimates of them from a fresh minibatch
@@ -90,10 +96,13 @@ def advance(
     multiplier: jax.Array | float,
     ceiling: jax.Array | None = None,
     multiplier_noise: jax.Array | float = 0.0,
+    noisy: bool = False,
 ) -> Chain:
     """One attempt to move: a proposal and one evaluation of value and gradient at its end.
 
-    It is refused where anything is not finite, and where the energy rises to above `ceiling`.
+    It is refused where anything is not finite, and where the energy rises to above `ceiling`. With
+    `noisy` energies a chain whose steps have become small for that is let go on: where noise alone
+    reaches the ceiling it would never leave.
     """
     proposal = diffusion.propose(
         keys[0],
@@ -108,7 +117,8 @@ def advance(
     energy, gradient = potential_and_grad(keys[1], proposal.position)
     accepted = all_finite(proposal.position, energy, gradient)
     if ceiling is not None:
-        accepted &= (energy <= ceiling) | (energy <= chain.potential_energy)
+        lower = (energy <= ceiling) | (energy <= chain.potential_energy)
+        accepted &= (lower | (chain.guard.step_scale <= SMALL_SCALE)) if noisy else lower
 
     def choose(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)

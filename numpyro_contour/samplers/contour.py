@@ -126,7 +126,8 @@ def contour(
         weight: "consistent", :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
         margin: moves that rise by more than this above the partition's top are refused, in nats.
-            None (default) to refuse none.
+            None (default) to refuse none. On noisy energies steps that were reduced to a 32nd are
+            not refused for it.
         noisy: whether energies are noisy: the injected noise is then made smaller by what their
             noise, which is told from each move, adds to the drift through the multiplier.
             Defaults to False.
@@ -225,6 +226,7 @@ def contour(
             drift.gradient_multiplier,
             None if margin is None else state.partition.upper + margin,
             multiplier_noise(state),
+            noisy,
         )
         if noisy:
             seen = jnp.where(chain.accepted, noise_of_move(state.chain, chain), state.energy_noise)
