@@ -225,6 +225,19 @@ def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
         assert abs(seen.var() / found.noise - 1) < LIMIT * (moments / MINIBATCHES) ** 0.5
 
 
+@pytest.mark.parametrize("name", ["indexed", "nested"])
+@pytest.mark.parametrize("energy", ["minibatch", "control_variate"])
+def test_the_gradient_is_that_of_the_same_minibatchs_energy(energy, name):
+    """The mean of the drift is then the gradient of a function, which the weights correct for."""
+    case = CASES[name]
+    potential, z = case.potential(), case.position()
+    anchor = anchor_near(FullData(potential, z), z)
+    estimate = estimators.of_model(energy, potential, z, CHUNK_BYTES, jnp.ones((), bool))
+    value = jax.jit(lambda x: estimate(random.key(3), x, anchor)[0])
+    _, gradient = jax.jit(lambda x: estimate(random.key(3), x, anchor))(ravel(z))
+    np.testing.assert_allclose(jax.grad(value)(ravel(z)), gradient, rtol=1e-4, atol=1e-3)
+
+
 def unscaled(key, z):
     rows = draw_indices(key, ROWS, 7)
     return potential_energy(indexed, (None, X[rows], Y[rows]), {}, z)
