@@ -82,6 +82,8 @@ def test_minibatches_do_not_widen_the_posterior(kernel):
     x, weights = weighted(mcmc)
     sd = 1 / np.sqrt(rows)
     check_moments(x, weights, float(y.mean()), sd, 0.15, 0.12)
+    # Nothing is flattened under so much noise: draws chosen by noisy weights would be uneven.
+    assert 1 / (weights**2).mean() > 0.8
     # Rows with replacement: V = N**2 / n times the variance of a row's gradient.
     noise = np.asarray(mcmc.last_state.warmup.tuning.gradient_noise)
     np.testing.assert_allclose(noise, rows**2 / n * float(y.var()), rtol=0.2)
