@@ -85,7 +85,7 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
     Source: Baker, Fearnhead, Fox and Nemeth (2019) for the gradient; Quiroz, Kohn, Villani and Tran
     (2019) for the energy.
     """
-    alone, controlled = _plain_on_rows(potential, like), _on_rows(potential, like)
+    alone, controlled = _plain_on_rows(potential, like), _controlled_on_rows(potential, like)
 
     def estimate(key: jax.Array, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
         return lax.cond(in_use, controlled, alone, potential.plates.draw(key), flat, anchor)
@@ -93,7 +93,7 @@ def control_variate(potential: ModelPotential, like: Any, in_use: jax.Array) -> 
     return estimate
 
 
-def _on_rows(potential: ModelPotential, like: Any) -> Callable:
+def _controlled_on_rows(potential: ModelPotential, like: Any) -> Callable:
     """The control variate of an anchor with weight, a minibatch alone for one without."""
 
     def estimate(indices: Any, flat: jax.Array, anchor: Anchor) -> tuple[jax.Array, jax.Array]:
@@ -140,7 +140,7 @@ def least_noisy(
         or_none: whether it is the first one, with weight 0, where a minibatch alone has less noise.
     """
     keys = random.split(key, _COMPARED)
-    estimate = _on_rows(potential, like)
+    estimate = _controlled_on_rows(potential, like)
 
     def noise(anchor: Anchor) -> jax.Array:
         energies, gradients = jax.vmap(

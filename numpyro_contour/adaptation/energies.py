@@ -74,9 +74,8 @@ def spread(energies: Energies) -> Spread:
     log_weights = jnp.where(usable, energies.log_weights, -jnp.inf)
     weights = jax.nn.softmax(log_weights)
     low = _quantile(jnp.where(usable, energies.values, jnp.inf), weights, 0.01)
-    values = jnp.where(
-        usable, energies.values, low
-    )  # relative to `low`: energies may have a large offset
+    # Relative to `low`: energies may have a large offset.
+    values = jnp.where(usable, energies.values, low)
     mean = jnp.sum(weights * (values - low))
     sd = jnp.sqrt(jnp.sum(weights * (values - low - mean) ** 2))
     return Spread(low, low + mean, sd)

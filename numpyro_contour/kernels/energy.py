@@ -159,7 +159,10 @@ class EnergyKernel(MCMCKernel):
     def _anchored(
         self, state: Any, mean: jax.Array, descended: jax.Array, potential: ModelPotential
     ) -> Any:
-        """The state with its anchor where it is, or at a window's mean if there is less noise.
+        """The state with its anchor where a descent ended, or where there is less noise.
+
+        After a descent that is the chain's position, after a window of tuning the better one of
+        the anchor it has and the window's mean.
 
         The descent ends as far from the bulk of a posterior of very many rows as its minibatches
         scatter. Unless the control variate was asked for by name it is given up where a minibatch

@@ -201,8 +201,14 @@ def contour(
         blank = jnp.zeros((), dtype)
         count = jnp.zeros((), jnp.int32)
         state = ContourSamplerState(
-            *(chain, initial_theta(partition.num_bins), edges, count, blank, blank, count),
-            blank,
+            chain=chain,
+            theta=initial_theta(partition.num_bins),
+            partition=edges,
+            energy_bin=count,
+            gradient_multiplier=blank,
+            log_flattening=blank,
+            bounded=count,
+            energy_noise=blank,
         )
         return look(state, chain)[0]
 
