@@ -13,7 +13,6 @@ PURE = [
     "schedules.py",
     "partition.py",
     "contour.py",
-    "diffusions.py",
     "guard.py",
     "window.py",
     "weights.py",
@@ -27,7 +26,7 @@ PURE = [
     "smoothing.py",
     *(
         str(path.relative_to(ROOT))
-        for folder in ("samplers", "adaptation")
+        for folder in ("samplers", "diffusions", "adaptation")
         for path in (ROOT / folder).glob("*.py")
     ),
 ]

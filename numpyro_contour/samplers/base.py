@@ -128,7 +128,7 @@ def advance(
         position=choose(proposal.position, chain.position),
         potential_energy=choose(energy, chain.potential_energy),
         gradient=choose(gradient, chain.gradient),
-        memory=proposal.memory,
+        memory=choose(proposal.memory, proposal.memory_if_refused),
         guard=update_guard(chain.guard, accepted, proposal.clipped),
         accepted=accepted,
     )

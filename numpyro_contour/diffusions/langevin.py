@@ -1,77 +1,28 @@
-"""Diffusions: one step of a discretised stochastic differential equation each.
-
-A diffusion is a pair of functions, `init(key, position) -> memory` and
-`propose(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise)`, a
-`Proposal`, over positions of any pytree. It proposes only; samplers/base.py decides whether the
-move is made.
-"""
+"""The overdamped Langevin diffusion."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import random
 
 from numpyro_contour import checks
-from numpyro_contour.random_bits import normal
-
-#: The drift is clipped to this many standard deviations of the injected noise, per coordinate.
-DRIFT_LIMIT = 3.0
-
-NOISES = ("averaged", "independent")
-
-
-class Proposal(NamedTuple):
-    """Where a diffusion would move."""
-
-    position: Any
-    #: what the diffusion remembers from step to step (the last normals, a momentum)
-    memory: Any
-    #: whether the drift was clipped in any coordinate
-    clipped: jax.Array
-
-
-class Diffusion(NamedTuple):
-    """A pair of pure functions; see the module's text."""
-
-    init: Callable[..., Any]
-    propose: Callable[..., Proposal]
-
-
-def normal_like(key: jax.Array, tree: Any) -> Any:
-    """Standard normals in the shape of `tree`."""
-    leaves, structure = jax.tree.flatten(tree)
-    keys = [key] if len(leaves) == 1 else random.split(key, len(leaves))
-    return jax.tree.unflatten(
-        structure,
-        [normal(k, jnp.shape(x), jnp.result_type(x)) for k, x in zip(keys, leaves)],
-    )
-
-
-def clip_drift(drift: Any, scale: Any) -> tuple[Any, jax.Array]:
-    """`drift` within `DRIFT_LIMIT` times `scale`, and whether that changed a coordinate.
-
-    `scale` is the standard deviation of the injected noise, in the structure of `drift`; without
-    noise nothing is clipped.
-    """
-    limit = jax.tree.map(lambda s: jnp.where(s > 0, DRIFT_LIMIT * s, jnp.inf), scale)
-    clipped = jax.tree.reduce(
-        jnp.logical_or, jax.tree.map(lambda d, b: jnp.any(jnp.abs(d) > b), drift, limit)
-    )
-    return jax.tree.map(lambda d, b: jnp.clip(d, -b, b), drift, limit), clipped
-
-
-def _remaining(noise: jax.Array, temperature: jax.Array) -> jax.Array:
-    """What is left of the injected noise's standard deviation beside the gradient's noise."""
-    share = jnp.where(temperature > 0, noise / jnp.maximum(2 * temperature, 1e-30), 0.0)
-    return jnp.sqrt(jnp.maximum(1 - share, 0.05))
+from numpyro_contour.diffusions.base import (
+    NOISES,
+    Diffusion,
+    Proposal,
+    clip_drift,
+    normal_like,
+    remaining,
+)
 
 
 def langevin(
-    noise: str = "averaged", preconditioner: Any = None, gradient_noise: Any = None
+    noise: str = "averaged",
+    preconditioner: Any = None,
+    gradient_noise: Any = None,
+    curvature: Any = None,
 ) -> Diffusion:
     r"""The overdamped Langevin diffusion.
 
@@ -90,6 +41,9 @@ def langevin(
             noise is made smaller by what the noise of the drift adds, of its variance
             :math:`\epsilon M (\lambda^2 V + W g^2) / (2 \tau)` with W the variance of the
             multiplier, up to 95 %. None (default) for no such correction.
+        curvature: where M depends on the position, the derivative of each of its diagonal elements
+            in its own coordinate, so that :math:`\tau\epsilon\, \nabla\cdot M` is added to the
+            drift. None (default) where M is fixed.
 
     Returns:
         A `Diffusion`; its memory is R_k.
@@ -139,10 +93,13 @@ def langevin(
                     lambda r, v, g: r * (multiplier**2 * v + multiplier_noise * g**2),
                     *(rate, gradient_noise, gradient),
                 )
-                scale = jax.tree.map(lambda s, n: s * _remaining(n, temperature), scale, noise)
+                scale = jax.tree.map(lambda s, n: s * remaining(n, temperature), scale, noise)
+        if curvature is not None:
+            drift = jax.tree.map(lambda d, c: d - temperature * step_size * c, drift, curvature)
         fresh = normal_like(key, position)
         xi = jax.tree.map(lambda r, s: 0.5 * (r + s), memory, fresh) if averaged else fresh
         moved = jax.tree.map(lambda x, d, s, n: x - d + s * n, position, drift, scale, xi)
-        return Proposal(moved, fresh if averaged else (), clipped)
+        memory = fresh if averaged else ()
+        return Proposal(moved, memory, memory, clipped)
 
     return Diffusion(init, propose)

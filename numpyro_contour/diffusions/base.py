@@ -1,0 +1,117 @@
+"""What all diffusions share: their form, their noise and the clipping of their drift.
+
+A diffusion is a pair of functions, `init(key, position) -> memory` and
+`propose(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise)`, a
+`Proposal`, over positions of any pytree. It proposes only; samplers/base.py decides whether the
+move is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from numpyro_contour.random_bits import normal
+
+#: The drift is clipped to this many standard deviations of the injected noise, per coordinate.
+DRIFT_LIMIT = 3.0
+
+NOISES = ("averaged", "independent")
+
+
+class Proposal(NamedTuple):
+    """Where a diffusion would move."""
+
+    position: Any
+    #: what the diffusion remembers from step to step (the last normals, a velocity)
+    memory: Any
+    #: what it remembers if the move is refused
+    memory_if_refused: Any
+    #: whether the drift was clipped in any coordinate
+    clipped: jax.Array
+
+
+class Diffusion(NamedTuple):
+    """A pair of pure functions; see the module's text."""
+
+    init: Callable[..., Any]
+    propose: Callable[..., Proposal]
+
+
+def normal_like(key: jax.Array, tree: Any) -> Any:
+    """Standard normals in the shape of `tree`."""
+    leaves, structure = jax.tree.flatten(tree)
+    keys = [key] if len(leaves) == 1 else random.split(key, len(leaves))
+    return jax.tree.unflatten(
+        structure,
+        [normal(k, jnp.shape(x), jnp.result_type(x)) for k, x in zip(keys, leaves)],
+    )
+
+
+def clip_drift(drift: Any, scale: Any) -> tuple[Any, jax.Array]:
+    """`drift` within `DRIFT_LIMIT` times `scale`, and whether that changed a coordinate.
+
+    `scale` is the standard deviation of the injected noise, in the structure of `drift`; without
+    noise nothing is clipped.
+    """
+    limit = jax.tree.map(lambda s: jnp.where(s > 0, DRIFT_LIMIT * s, jnp.inf), scale)
+    clipped = jax.tree.reduce(
+        jnp.logical_or, jax.tree.map(lambda d, b: jnp.any(jnp.abs(d) > b), drift, limit)
+    )
+    return jax.tree.map(lambda d, b: jnp.clip(d, -b, b), drift, limit), clipped
+
+
+def remaining(noise: jax.Array, temperature: jax.Array) -> jax.Array:
+    r"""What is left of the injected noise's standard deviation beside the gradient's noise.
+
+    .. math:: \sqrt{\max\{1 - n / (2 \tau), 0.05\}}
+
+    Args:
+        noise: n, what the gradient's noise adds to the variance of a step, in units in which the
+            injected noise has :math:`2 \tau`.
+        temperature: :math:`\tau`; at 0 nothing is injected.
+    """
+    share = jnp.where(temperature > 0, noise / jnp.maximum(2 * temperature, 1e-30), 0.0)
+    return jnp.sqrt(jnp.maximum(1 - share, 0.05))
+
+
+def roots(preconditioner: Any, like: Any) -> Any:
+    """The square roots of the diagonal of M, ones where there is none."""
+    if preconditioner is None:
+        return jax.tree.map(lambda x: jnp.ones((), jnp.result_type(x)), like)
+    return jax.tree.map(jnp.sqrt, preconditioner)
+
+
+def kicks(
+    gradient: Any,
+    root: Any,
+    factor: jax.Array,
+    multiplier: jax.Array | float,
+    temperature: jax.Array,
+    curvature: Any,
+) -> tuple[Any, jax.Array]:
+    r"""What one gradient takes from the velocity :math:`v = M^{-1/2} \dot x`, and if it was clipped.
+
+    .. math:: f \bigl(\lambda M^{1/2} \nabla U - \tau \nabla \cdot M^{1/2}\bigr)
+
+    It is clipped where a Langevin step of the same displacement is.
+
+    Args:
+        gradient: :math:`\nabla U`.
+        root: the diagonal of :math:`M^{1/2}`.
+        factor: f, the time for which the gradient acts.
+        multiplier: :math:`\lambda`, the gradient multiplier.
+        temperature: :math:`\tau`.
+        curvature: the derivative of each diagonal element of M in its own coordinate, or None.
+    """
+    kick = jax.tree.map(lambda g, r: factor * multiplier * r * g, gradient, root)
+    kick, clipped = clip_drift(kick, jax.tree.map(lambda k: 2 * jnp.sqrt(temperature), kick))
+    if curvature is not None:
+        kick = jax.tree.map(
+            lambda k, c, r: k - factor * temperature * c / (2 * r), *(kick, curvature, root)
+        )
+    return kick, clipped
