@@ -6,13 +6,19 @@ with subsampled likelihoods, and hand out weighted draws.
 
 from numpyro_contour.expectations import Expectation, expectation
 from numpyro_contour.inference_data import to_inference_data
+from numpyro_contour.kernels.contour_sghmc import ContourSGHMC
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
+from numpyro_contour.kernels.contour_sgnht import ContourSGNHT
+from numpyro_contour.kernels.cyclical_sghmc import CyclicalSGHMC
+from numpyro_contour.kernels.cyclical_sgld import CyclicalSGLD
+from numpyro_contour.kernels.sghmc import SGHMC
 from numpyro_contour.kernels.sgld import SGLD
+from numpyro_contour.kernels.sgnht import SGNHT
 from numpyro_contour.lazy_numpyro import attach_submodules
 from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.prediction import predictive
 from numpyro_contour.resampling import resample
-from numpyro_contour.schedules import robbins_monro
+from numpyro_contour.schedules import epoch_schedule, robbins_monro
 from numpyro_contour.summary import print_summary, summary
 from numpyro_contour.weighted_draws import weighted_samples
 
@@ -21,10 +27,17 @@ __version__ = "0.1.0"
 attach_submodules()
 
 __all__ = [
+    "SGHMC",
     "SGLD",
+    "SGNHT",
+    "ContourSGHMC",
     "ContourSGLD",
+    "ContourSGNHT",
+    "CyclicalSGHMC",
+    "CyclicalSGLD",
     "EnergyPartition",
     "Expectation",
+    "epoch_schedule",
     "expectation",
     "predictive",
     "print_summary",

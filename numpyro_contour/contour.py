@@ -7,15 +7,20 @@ million steps, and its logarithm is then not a number.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from numpyro_contour import checks
 from numpyro_contour.partition import EnergyPartition
 
 #: Lowest log theta: assumption A1 of the paper keeps theta in a compact set.
 LOG_THETA_FLOOR = -40.0
+
+#: Highest gain of one visit: with 1 all other bins would have no probability left.
+MAXIMUM_GAIN = 0.999
 
 # A decay of all bins smaller than this is gathered in `ThetaState.decay` before it is applied:
 # one step's decay is below the rounding error of log theta in float32.
@@ -25,7 +30,6 @@ _DECAY_APPLIED_FROM = 2.0**-10
 NODE_OFFSETS = {"forward": 0.0, "midpoint": 0.5, "backward": 1.0}
 
 INTERPOLATIONS = tuple(NODE_OFFSETS)
-RANDOM_FIELDS = ("consistent", "csgld")
 WEIGHTS = ("consistent", "piecewise")
 
 
@@ -61,11 +65,36 @@ class ThetaState(NamedTuple):
     bin_counts: jax.Array
 
 
-def initial_theta(num_bins: int) -> ThetaState:
-    """Theta before any visit: uniform."""
+def known_theta(theta: Any, num_bins: int) -> np.ndarray:
+    """A theta that is given, (num_bins,), normalised to sum 1.
+
+    Raises:
+        ValueError: it is not one finite number above 0 for each bin.
+    """
+    takes = f"None or {num_bins} finite numbers above 0, one for each bin of `partition`"
+    try:
+        values = np.asarray(theta, np.float64)
+    except (TypeError, ValueError):
+        raise checks.fail("theta", theta, takes) from None
+    if values.shape != (num_bins,):
+        raise ValueError(f"`theta` takes {takes}, but got the shape {values.shape}.")
+    unusable = ~(np.isfinite(values) & (values > 0))
+    if unusable.any():
+        first = int(unusable.argmax())
+        raise ValueError(f"`theta` takes {takes}, but got {values[first]} in bin {first}.")
+    return values / values.sum()
+
+
+def initial_theta(num_bins: int, theta: Any = None) -> ThetaState:
+    """Theta before any visit: uniform, or as it is given."""
     dtype = jnp.result_type(float)
+    if theta is None:
+        log_theta = jnp.full((num_bins,), -jnp.log(num_bins), dtype)
+    else:
+        # Of float64: a known probability may be below the least number of float32.
+        log_theta = jnp.asarray(np.log(known_theta(theta, num_bins)), dtype)
     return ThetaState(
-        log_theta=jnp.full((num_bins,), -jnp.log(num_bins), dtype),
+        log_theta=log_theta,
         decay=jnp.zeros((), dtype),
         bin_counts=jnp.zeros((num_bins,), jnp.int32),
     )
@@ -78,7 +107,7 @@ def _largest_drop(
     bound = flattening.multiplier_bound
     if bound is None or flattening.zeta == 0:
         return jnp.inf
-    # Not divided by a temperature of zero: contour samplers refuse that one.
+    # Infinite where a schedule ends at a temperature of 0: nothing is flattened there.
     return (1 - bound) * partition.width / (flattening.zeta * temperature)
 
 
@@ -102,7 +131,9 @@ def nodes(
     distance = at[..., None] - jnp.arange(log_theta.shape[-1])
     drop = _largest_drop(partition, temperature, flattening)
     rise = 0.0 if flattening.one_sided else jnp.inf
-    cost = jnp.where(distance > 0, distance * drop, jnp.where(distance < 0, rise, 0.0))
+    # The drop may be infinite, and infinity times a distance of 0 is not a number.
+    fall = jnp.where(distance > 0, distance, 1) * drop
+    cost = jnp.where(distance > 0, fall, jnp.where(distance < 0, rise, 0.0))
     return jnp.max(log_theta - cost.astype(log_theta.dtype), axis=-1)
 
 
@@ -141,6 +172,8 @@ def log_psi(
     if flattening.multiplier_bound is not None:
         drop = _largest_drop(partition, temperature, flattening)
         bounded = inside & (rise <= -(1 - 1e-4) * drop)
+        # With a zeta of a million the rounding error of a rise counts many multipliers.
+        multiplier = jnp.maximum(multiplier, flattening.multiplier_bound)
     return LogPsi(value, multiplier.astype(log_theta.dtype), bounded)
 
 
@@ -171,25 +204,24 @@ def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) 
     .. math:: \theta \leftarrow \theta + a (1_J - \theta), \qquad a = e^{\text{log\_gain}} < 1
 
     With :math:`a = \omega \Psi(U)^\zeta` and x from :math:`\pi / \Psi^\zeta` its fixed point is
-    the mass of each bin, whatever Psi (random field "consistent"); with
-    :math:`a = \omega \theta(J)^\zeta` it is equation (10) of the paper ("csgld").
+    the mass of each bin, whatever Psi; `random_fields` names other gains.
 
     Args:
         theta: the estimate so far.
         energy_bin: J, from 0.
-        log_gain: log a.
+        log_gain: log a; a gain that underflows, or -inf, leaves theta as it is.
     """
-    amount = jnp.minimum(jnp.exp(log_gain), 0.999)
+    amount = jnp.minimum(jnp.exp(log_gain), MAXIMUM_GAIN)
     decay = theta.decay - jnp.log1p(-amount)
     visited = theta.log_theta[energy_bin]
     raised = visited + jax.nn.softplus(jnp.log(amount) - (visited - decay))
     # A mask over all bins costs less than a scatter where chains are vectorised.
     here = jnp.arange(theta.log_theta.shape[-1]) == energy_bin
-    log_theta = jnp.where(here, raised, theta.log_theta)
+    return settled(jnp.where(here, raised, theta.log_theta), decay, theta.bin_counts + here)
+
+
+def settled(log_theta: jax.Array, decay: jax.Array, bin_counts: jax.Array) -> ThetaState:
+    """The estimate with its decay applied where that is large enough, and above the floor."""
     apply = decay > _DECAY_APPLIED_FROM
     log_theta = jnp.maximum(log_theta - jnp.where(apply, decay, 0.0), LOG_THETA_FLOOR)
-    return ThetaState(
-        log_theta,
-        jnp.where(apply, 0.0, decay),
-        theta.bin_counts + here,
-    )
+    return ThetaState(log_theta, jnp.where(apply, 0.0, decay), bin_counts)

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from numpyro_contour import estimators
 from numpyro_contour.flat import by_chain, ravel
 from numpyro_contour.full_data import Reference
-from numpyro_contour.kernels.contour_sgld import ContourSGLD
+from numpyro_contour.kernels.contour_base import ContourKernel
 from numpyro_contour.on_data import JittedOnData
 
 # Evaluations of a noisy potential of the user's from which its noise at a draw is told.
@@ -57,7 +57,7 @@ def energy_offsets(state: Any) -> np.ndarray:
 
 def _compute(mcmc: MCMC) -> FullEnergies:
     kernel = mcmc.sampler
-    assert isinstance(kernel, ContourSGLD)
+    assert isinstance(kernel, ContourKernel)
     positions, like = _positions(mcmc)
     evaluate, at_once = _evaluation(mcmc, kernel, like)
     chains, draws = positions.shape[:2]
@@ -85,7 +85,7 @@ def _positions(mcmc: MCMC) -> tuple[np.ndarray, Any]:
     return np.asarray(flat), like
 
 
-def _evaluation(mcmc: MCMC, kernel: ContourSGLD, like: Any) -> tuple[Callable, int]:
+def _evaluation(mcmc: MCMC, kernel: ContourKernel, like: Any) -> tuple[Callable, int]:
     """`(chain, positions) -> (energies, noise)`, and for how many positions at once."""
     chosen = kernel.energy_estimator(mcmc._args, mcmc._kwargs)
     if callable(chosen):
@@ -116,7 +116,7 @@ def _evaluation(mcmc: MCMC, kernel: ContourSGLD, like: Any) -> tuple[Callable, i
 
 
 def _of_callable(
-    mcmc: MCMC, kernel: ContourSGLD, noisy: estimators.Estimator, like: Any
+    mcmc: MCMC, kernel: ContourKernel, noisy: estimators.Estimator, like: Any
 ) -> tuple[Callable, int]:
     """Noisy potentials of the user's: their noise at a draw is told from repeated evaluations."""
     exact = kernel.exact_energy(mcmc._args, mcmc._kwargs, like)

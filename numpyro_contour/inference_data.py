@@ -14,6 +14,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.arviz_versions import RunAdapter, from_datasets, to_datasets
+from numpyro_contour.draw_temperatures import draw_temperatures
 from numpyro_contour.flat import by_chain
 from numpyro_contour.full_energies import energy_offsets, full_energies
 from numpyro_contour.kernels.base import SGMCMCKernel
@@ -51,7 +52,8 @@ def to_inference_data(
       potential energy of the draws is known; `potential_energy_estimate`, as the run saw it, where
       it comes from minibatches, and with full-data weights `energy_noise`, its standard deviation
       at the draw;
-      `step_size`; of a contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain,
+      `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
+      contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain,
       draw, bin), as the draw left it;
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
       the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
@@ -160,6 +162,9 @@ def _sample_stats(mcmc: MCMC, log_weight: np.ndarray, energy: str | None) -> dic
         if energy is None and has_full_data_weights(mcmc):
             full = full_energies(mcmc)
             stats |= {"lp": -(full.energy + offsets), "energy_noise": full.noise}
+    temperatures = draw_temperatures(mcmc)
+    if temperatures is not None:
+        stats["temperature"] = temperatures[1]
     per_draw = ("step_size", "energy_bin", "gradient_multiplier")
     return stats | {name: np.asarray(fields[name]) for name in per_draw if name in fields}
 

@@ -79,6 +79,52 @@ def robbins_monro(
     )
 
 
+@dataclass(frozen=True)
+class EpochSchedule:
+    """The schedule of `epoch_schedule`; a class, so that it can be printed and pickled."""
+
+    schedule: Schedule
+    steps_per_epoch: int
+
+    def __call__(self, count: jax.Array) -> jax.Array:
+        """The value at a count of steps."""
+        return self.schedule(count // self.steps_per_epoch)
+
+
+def epoch_schedule(schedule: Schedule, num_rows: int, minibatch_size: int) -> EpochSchedule:
+    r"""A schedule that counts epochs, whole passes over the data, as one that counts steps.
+
+    .. math:: s(k) = s_{epoch}\Bigl(\Bigl\lfloor \frac{k}{\lceil N / n \rceil}
+              \Bigr\rfloor\Bigr)
+
+    Args:
+        schedule: :math:`s_{epoch}`, a function from the count of epochs, from 0, to a value, for
+            instance an optax schedule.
+        num_rows: N, the number of rows of the data, at least 1.
+        minibatch_size: n, the number of rows of a minibatch, from 1 to N.
+
+    Returns:
+        A schedule: a function from the count of steps, from 0, to the value.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: Deng, Lin and Liang (2020), section 4.3, which divides the temperature by 1.01 each
+    epoch.
+
+    Example:
+        >>> from numpyro_contour import epoch_schedule
+        >>> annealed = epoch_schedule(lambda epoch: 0.01 / 1.01**epoch, 50_000, 1000)
+        >>> [round(float(annealed(step)), 6) for step in (0, 49, 50, 100)]
+        [0.01, 0.01, 0.009901, 0.009803]
+    """
+    rows = checks.integer("num_rows", num_rows, at_least=1)
+    size = checks.integer("minibatch_size", minibatch_size, at_least=1)
+    if size > rows:
+        raise checks.fail("minibatch_size", size, f"an integer of at most `num_rows` = {rows}")
+    return EpochSchedule(checks.function("schedule", schedule), -(-rows // size))
+
+
 def as_schedule(
     name: str, value: ScalarOrSchedule, check: Callable[[str, float], float]
 ) -> Schedule:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
-from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE
+from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE, RelaxationTimes
 from numpyro_contour.adaptation.warmup import SD_RANGE
 from numpyro_contour.flat import by_chain, coordinate_names
 from numpyro_contour.full_energies import energy_offsets
@@ -45,10 +45,8 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
         values["control_variate"] = (("chain",), _float64(warmup.anchor.weight, 0).astype(int))
     found = relaxation_times(mcmc)
     if found is not None:
-        times, noise = found
-        step_size = np.exp(_float64(tuning.step_size.log_average, 0))
-        values["relaxation_times"] = (("chain", "coordinate"), times)
-        values["gradient_noise_share"] = (("chain", "coordinate"), step_size[:, None] * noise / 2)
+        values["relaxation_times"] = (("chain", "coordinate"), found.times)
+        values["gradient_noise_share"] = (("chain", "coordinate"), found.noise_share)
     for name, x in (
         ("preconditioner", tuning.preconditioner),
         ("gradient_noise", np.sqrt(tuning.gradient_noise)),
@@ -107,8 +105,7 @@ def warmup_faults(mcmc: MCMC) -> list[str]:
             )
     found = relaxation_times(mcmc)
     if found is not None:
-        times, noise_share = found
-        times = np.where(noise_share > 0.5, times, np.inf)
+        times = np.where(found.noise > 0.5, found.times, np.inf)
         chain, coordinate = (int(i) for i in np.unravel_index(np.argmin(times), times.shape))
         if times[chain, coordinate] < _FEWEST_RELAXATIONS:
             name = coordinate_names(state.z, batch=int(mcmc.num_chains > 1))[coordinate]
@@ -147,14 +144,14 @@ def noise_text(mcmc: MCMC) -> str | None:
     return text
 
 
-def relaxation_times(mcmc: MCMC) -> tuple[np.ndarray, np.ndarray] | None:
-    """Relaxation times and the share of noise in the steps, (chain, coordinate) each.
+def relaxation_times(mcmc: MCMC) -> RelaxationTimes | None:
+    """Relaxation times and the shares of noise in the steps, (chain, coordinate) each.
 
     None where the step size was given.
     """
     times = mcmc.sampler.relaxation_times
     found = (times if mcmc.num_chains == 1 else jax.vmap(times))(mcmc.last_state)
-    return None if found is None else (_float64(found[0], 1), _float64(found[1], 1))
+    return None if found is None else RelaxationTimes(*[_float64(x, 1) for x in found])
 
 
 def _float64(leaf: Any, ndim: int) -> np.ndarray:

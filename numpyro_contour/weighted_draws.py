@@ -12,15 +12,18 @@ import numpy as np
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks
+from numpyro_contour.draw_temperatures import at_final_temperature
 from numpyro_contour.flat import by_chain, leaf_names
 from numpyro_contour.full_energies import full_energies
 from numpyro_contour.full_weights import anchor_fault, full_data_correction
 from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.kernels.contour_sgld import ContourSGLD
+from numpyro_contour.kernels.contour_base import ContourKernel
 from numpyro_contour.warmup_report import warmup_faults
 from numpyro_contour.weights import NormalisedWeights, log_normalisers
 
 _THETAS = ("online", "final")
+# Below this share of draws at the final temperature a schedule has hardly ended.
+_FEWEST_FINAL = 0.1
 
 
 def weighted_samples(
@@ -46,14 +49,16 @@ def weighted_samples(
 
     Returns:
         `(samples, log_weights)`: the samples as `mcmc.get_samples(group_by_chain=True)` gives
-        them, and an array (chains, draws). A weight is -inf where a move was refused.
+        them, and an array (chains, draws). A weight is -inf where a move was refused, where a
+        cycle explores, and where a schedule had not yet reached the temperature of the last draw.
 
     Raises:
         ValueError: the run has no weights, or an argument is unknown; the run's data are not those
             of its warm-up; or a noisy potential of the user's is not unbiased.
 
     Warns:
-        UserWarning: the warm-up failed, with the cause and what to change; the control variate is
+        UserWarning: fewer than a tenth of the draws were made at the final temperature; the
+            warm-up failed, with the cause and what to change; the control variate is
             far noisier in some of the posterior than elsewhere; moves were refused or
             drifts clipped in more than 1 % of the steps of a chain (clipped in 5 % where the step
             size was tuned), or its multiplier was decided by `multiplier_bound` in more than 25 %.
@@ -90,6 +95,10 @@ def weights_of_run(mcmc: MCMC, theta: str, energy: str | None) -> NormalisedWeig
         log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
     if energy is None and has_full_data_weights(mcmc):
         log_weight = log_weight + full_data_correction(mcmc, theta)
+    final = at_final_temperature(mcmc)
+    if final is not None:
+        log_weight = np.where(final, log_weight, -np.inf)
+        _warn_of_few(final)
     _warn_of_counters(mcmc)
     normalisers = log_normalisers(log_weight)
     shift = np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
@@ -97,6 +106,15 @@ def weights_of_run(mcmc: MCMC, theta: str, energy: str | None) -> NormalisedWeig
     if energy is None and kernel.has_control_variate(mcmc.last_state):
         _warn_of_anchor(mcmc, normalised.log_weights)
     return normalised
+
+
+def _warn_of_few(final: np.ndarray) -> None:
+    share = final.mean()
+    if share < _FEWEST_FINAL:
+        warn_user(
+            f"Only {share:.1%} of the draws were made at the final temperature, and the others "
+            "have no weight: let the schedule `temperature` end earlier, or raise `num_samples`."
+        )
 
 
 def _warn_of_anchor(mcmc: MCMC, log_weights: np.ndarray) -> None:
@@ -127,7 +145,7 @@ def kernel_of(mcmc: Any) -> SGMCMCKernel:
 def has_full_data_weights(mcmc: MCMC) -> bool:
     """Whether the weights of a run are those at its draws' potential energies over all data."""
     kernel = kernel_of(mcmc)
-    if not isinstance(kernel, ContourSGLD) or kernel.settings["weight"] != "consistent":
+    if not isinstance(kernel, ContourKernel) or kernel.settings["weight"] != "consistent":
         return False  # no weights, or the paper's own
     return not kernel.has_exact_energy(mcmc._args, mcmc._kwargs)
 
@@ -140,7 +158,7 @@ def named_draws(samples: Any) -> dict[str, np.ndarray]:
 def _by_final_theta(mcmc: MCMC, kernel: SGMCMCKernel, fields: dict) -> np.ndarray:
     """Log weights by the last theta: those of the chosen draws corrected from the online one."""
     online = np.asarray(fields["log_weight"], dtype=np.float64)
-    if not isinstance(kernel, ContourSGLD):
+    if not isinstance(kernel, ContourKernel):
         return online
     state = mcmc.last_state
     if mcmc.num_chains == 1:

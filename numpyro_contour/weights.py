@@ -56,7 +56,8 @@ def normalise(log_weights: Any) -> NormalisedWeights:
         chain = int(np.argmin(normalisers))
         raise ValueError(
             f"`log_weights` takes chains with at least one finite log weight, but all "
-            f"{array.shape[1]} of chain {chain} are -inf: every one of its moves was refused."
+            f"{array.shape[1]} of chain {chain} are -inf: every one of its moves was refused, or "
+            "made while a cycle explored."
         )
     return NormalisedWeights(array - normalisers[:, None], normalisers)
 

@@ -22,6 +22,7 @@ PURE = [
     "flat.py",
     "numpy_data.py",
     "random_bits.py",
+    "random_fields.py",
     "compensated.py",
     "smoothing.py",
     *(

@@ -139,23 +139,47 @@ def remember_draw(tuning: Tuning, position: jax.Array) -> Tuning:
     return tuning._replace(moments=moments)
 
 
-def relaxation_times(
-    tuning: Tuning, steps_per_draw: int, temperature: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    r"""How often a chain forgot its place after warm-up, and the share of noise in M, (d,) each.
+class RelaxationTimes(NamedTuple):
+    """How far the steps of a found size have gone, (d,) each."""
 
-    .. math:: n_i = \frac{K \tau \epsilon M_i}{\mathrm{var}(x_i)}, \qquad s_i = M_i V_i / \tau
+    #: how often a chain forgot its place after warm-up
+    times: jax.Array
+    #: M V / tau, how much of the preconditioner is the noise of the gradient
+    noise: jax.Array
+    #: share of the gradient's noise in the noise of a step
+    noise_share: jax.Array
+
+
+def relaxation_times(
+    tuning: Tuning,
+    steps_per_draw: int,
+    temperature: jax.Array,
+    step_size: jax.Array,
+    fastest: float = 1.0,
+) -> RelaxationTimes:
+    r"""How often a chain forgot its place after warm-up, and the shares of noise, (d,) each.
+
+    .. math:: n_i = K \min\Bigl\{\frac{\tau \epsilon M_i}{\mathrm{var}(x_i)}, r\Bigr\}, \qquad
+              s_i = M_i V_i / \tau
 
     over K steps: the time in which diffusion alone crosses the spread of the draws. A coordinate
     that has not mixed has a spread that grows with its way, and about 3 of these times. At
     temperature 0, where nothing diffuses, there is nothing to forget.
+
+    Args:
+        tuning: what was tuned, with the moments of the draws since.
+        steps_per_draw: steps of each draw.
+        temperature: tau.
+        step_size: the Langevin step size that goes as far in the long run.
+        fastest: r, the most of its place that a chain can forget in a step.
     """
     moments = tuning.moments
     variance = moments.position_squares / jnp.maximum(moments.steps, 1)
-    rates = jnp.exp(tuning.step_size.log_average) * tuning.preconditioner * temperature
-    times = moments.steps * steps_per_draw * rates / jnp.maximum(variance, _TINY)
+    rates = step_size * tuning.preconditioner * temperature / jnp.maximum(variance, _TINY)
+    times = moments.steps * steps_per_draw * jnp.minimum(rates, fastest)
     times = jnp.where(temperature > 0, times, jnp.inf)
-    return times, tuning.preconditioner * tuning.gradient_noise / warm(temperature)
+    noise = tuning.preconditioner * tuning.gradient_noise / warm(temperature)
+    return RelaxationTimes(times, noise, step_size * noise / 2)
 
 
 def initial_tuning(
@@ -181,13 +205,18 @@ def initial_tuning(
     )
 
 
-def largest_step_size(tuning: Tuning, temperature: jax.Array) -> jax.Array:
-    r"""The cap by `limit` and by the noise of the gradient, :math:`2 \delta \tau / \max_i M_i V_i`.
+def least_noisy_step_size(tuning: Tuning, temperature: jax.Array) -> jax.Array:
+    r"""The cap by the noise of the gradient, :math:`2 \delta \tau / \max_i M_i V_i`.
 
     The acceptance statistic, which compares energies on one minibatch, does not see that noise.
     """
     noise = jnp.max(tuning.preconditioner * tuning.gradient_noise)
-    return jnp.minimum(2 * NOISE_SHARE * warm(temperature) / (noise + _TINY), tuning.limit)
+    return 2 * NOISE_SHARE * warm(temperature) / (noise + _TINY)
+
+
+def largest_step_size(tuning: Tuning, temperature: jax.Array) -> jax.Array:
+    """The cap by `limit` and by the noise of the gradient."""
+    return jnp.minimum(least_noisy_step_size(tuning, temperature), tuning.limit)
 
 
 def adam(tuning: Tuning, gradient: jax.Array, progress: jax.Array) -> tuple[jax.Array, Tuning]:

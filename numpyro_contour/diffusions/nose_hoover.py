@@ -43,7 +43,8 @@ def nose_hoover(
 
     The friction f settles where the mean kinetic energy is that of the temperature, whatever the
     variance of the gradient's noise, as long as that is the same in all preconditioned
-    coordinates and everywhere.
+    coordinates and everywhere. Variances of positions are then too small by a share of f / 2 with
+    "independent", and right to second order with "averaged".
 
     Args:
         momentum: c in (0, 1), which says how much noise is injected; the friction starts at the

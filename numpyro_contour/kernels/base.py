@@ -49,6 +49,7 @@ class SGMCMCKernel(TunedKernel):
         *,
         step_size: ScalarOrSchedule | None = None,
         preconditioner: Any = None,
+        curvature_correction: bool = False,
         temperature: ScalarOrSchedule = 1.0,
         num_steps: int = 1,
         draw: str = "reservoir",
@@ -71,6 +72,12 @@ class SGMCMCKernel(TunedKernel):
             None if step_size is None else as_schedule("step_size", step_size, checks.positive)
         )
         self._preconditioner = check_preconditioner(preconditioner)
+        rmsprop = isinstance(self._preconditioner, str) and self._preconditioner == "rmsprop"
+        if rmsprop and step_size is None:
+            raise checks.fail("step_size", None, "a number or a schedule with 'rmsprop'")
+        self._curvature_correction = checks.boolean("curvature_correction", curvature_correction)
+        if curvature_correction and not rmsprop:
+            raise checks.fail("curvature_correction", True, "False unless with 'rmsprop'")
         self._temperature = as_schedule("temperature", temperature, checks.non_negative)
         self._num_steps = checks.integer("num_steps", num_steps, at_least=1)
         self._draw = checks.one_of("draw", draw, DRAWS)
@@ -96,6 +103,7 @@ class SGMCMCKernel(TunedKernel):
         return {
             "step_size": "tuned" if self._step_size is None else self._step_size,
             "preconditioner": self._preconditioner_name(),
+            "curvature_correction": self._curvature_correction,
             "temperature": self._temperature,
             "num_steps": self._num_steps,
             "draw": self._draw,

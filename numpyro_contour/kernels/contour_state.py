@@ -11,8 +11,8 @@ from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.samplers.contour import ContourSamplerState
 
 
-class ContourSGLDState(NamedTuple):
-    """State of `ContourSGLD`."""
+class ContourState(NamedTuple):
+    """State of a contour kernel."""
 
     #: the draw, unconstrained
     z: Any

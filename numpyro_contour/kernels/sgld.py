@@ -53,8 +53,11 @@ class SGLD(SGMCMCKernel):
             `MCMC.run` then needs `init_params`.
         step_size: :math:`\epsilon > 0`, a number or a schedule `count -> value`. None (default) to
             find it in warm-up, which needs `num_warmup` of at least 20 draws.
-        preconditioner: the diagonal of M, a pytree like z; "identity"; or None (default), which
-            finds M in warm-up together with the step size, and is 1 where that is given.
+        preconditioner: the diagonal of M, a pytree like z; "identity"; "rmsprop", running means of
+            squared gradients with decay 0.99 (pSGLD), which needs `step_size`; or None (default),
+            which finds M in warm-up together with the step size, and is 1 where that is given.
+        curvature_correction: whether "rmsprop" adds the drift that its dependence on the position
+            asks for. Defaults to False.
         temperature: :math:`\tau \ge 0`, a number or a schedule. Defaults to 1.
         num_steps: steps for each draw. Defaults to 1. Larger values save memory and the cost of
             collecting draws.

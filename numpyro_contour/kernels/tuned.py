@@ -15,13 +15,15 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.tuning import (
     LARGEST_STEP_SIZE,
+    RelaxationTimes,
+    Tuning,
     initial_tuning,
     relaxation_times,
     remember_draw,
     tuning_step,
 )
 from numpyro_contour.adaptation.warmup import after_flattening, after_tuning, initial_warmup, place
-from numpyro_contour.diffusions import Diffusion, langevin
+from numpyro_contour.diffusions import Diffusion, langevin, rmsprop
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.energy import EnergyKernel
 from numpyro_contour.minibatch import ModelPotential
@@ -32,8 +34,10 @@ from numpyro_contour.window import Trace, Window
 
 def check_preconditioner(value: Any) -> Any:
     """The argument `preconditioner`."""
-    if isinstance(value, str) and value != "identity":
-        raise checks.fail("preconditioner", value, "None, 'identity' or a pytree like z")
+    if isinstance(value, str) and value not in ("identity", "rmsprop"):
+        raise checks.fail(
+            "preconditioner", value, "None, 'identity', 'rmsprop' or a pytree like z"
+        )
     if value is not None and not isinstance(value, str):
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
         if not all(np.all(np.isfinite(leaf) & (leaf > 0)) for leaf in leaves):
@@ -46,6 +50,7 @@ class TunedKernel(EnergyKernel):
 
     _step_size: Schedule | None
     _preconditioner: Any
+    _curvature_correction: bool
     _temperature: Schedule
     _noise: str
     _num_steps: int
@@ -93,12 +98,15 @@ class TunedKernel(EnergyKernel):
         """The number of coordinates that are kept of each draw beside its sites."""
         return 0
 
+    #: whether a part of the warm-up is left to what adapts while it samples
+    _adapts = False
+
     @property
     def _plan(self) -> Plan | None:
         """The plan of the warm-up, None where everything is given."""
         return Plan.of(
             self._step_size is None,
-            contour=False,
+            contour=self._adapts,
             finds_partition=False,
             anchors=self._anchors,
         )
@@ -181,14 +189,37 @@ class TunedKernel(EnergyKernel):
         tuning = initial_tuning(size, self._given_preconditioner(z), first, limit)
         return initial_warmup(self._plan, tuning, anchor)
 
+    def _make_diffusion(
+        self, preconditioner: Any, gradient_noise: Any = None, curvature: Any = None
+    ) -> Diffusion:
+        """The kernel's diffusion; the arguments are those of `diffusions.langevin`."""
+        return langevin(self._noise, preconditioner, gradient_noise, curvature)
+
     def _diffusion(self, warmup: Any, z: Any) -> tuple[Diffusion, Schedule]:
         """The diffusion and the step size, with what the warm-up has found."""
-        given = self._given_preconditioner(z)
-        if self._step_size is not None:
-            return langevin(self._noise, given), self._step_size
-        tuning = warmup.tuning
-        diffusion = langevin(self._noise, tuning.preconditioner, tuning.gradient_noise)
-        return diffusion, lambda count: jnp.exp(tuning.step_size.log_average)
+        if self._step_size is None:
+            tuning = warmup.tuning
+            diffusion = self._make_diffusion(tuning.preconditioner, tuning.gradient_noise)
+            return diffusion, lambda count: self._tuned_step_size(tuning, self._temperature(count))
+        if isinstance(self._preconditioner, str) and self._preconditioner == "rmsprop":
+            diffusion = rmsprop(
+                lambda m, c: self._make_diffusion(m, None, c), curvature=self._curvature_correction
+            )
+            return diffusion, self._step_size
+        return self._make_diffusion(self._given_preconditioner(z)), self._step_size
+
+    def _tuned_step_size(self, tuning: Tuning, temperature: jax.Array) -> jax.Array:
+        """The step size of the kernel's diffusion, from that of the Langevin steps of tuning."""
+        return jnp.exp(tuning.step_size.log_average)
+
+    def _reach(
+        self, tuning: Tuning, temperature: jax.Array
+    ) -> tuple[jax.Array, jax.Array | float]:
+        """The Langevin step size that goes as far in the long run, and a limit of forgetting.
+
+        The limit is the largest share of its place that a chain can forget in a step.
+        """
+        return self._tuned_step_size(tuning, temperature), 1.0
 
     def _tuned(self, plan: Plan, state: Any, energy: Any, exact: bool) -> Any:
         """A draw of descent or tuning."""
@@ -239,15 +270,17 @@ class TunedKernel(EnergyKernel):
         tuning = remember_draw(state.warmup.tuning, state.sampler.chain.position)
         return state._replace(warmup=state.warmup._replace(tuning=tuning))
 
-    def relaxation_times(self, state: Any) -> tuple[jax.Array, jax.Array] | None:
-        """Relaxation times of one chain's coordinates, and the share of noise in their steps.
+    def relaxation_times(self, state: Any) -> RelaxationTimes | None:
+        """Relaxation times of one chain's coordinates, and the shares of noise in their steps.
 
         None where the step size was given. See `adaptation.tuning.relaxation_times`.
         """
         if self._step_size is not None:
             return None
+        tuning = state.warmup.tuning
         temperature = self._temperature(state.sampler.chain.steps)
-        return relaxation_times(state.warmup.tuning, self._num_steps, temperature)
+        reach = self._reach(tuning, temperature)
+        return relaxation_times(tuning, self._num_steps, temperature, *reach)
 
     def stage_names(self) -> tuple[str, ...]:
         """The stages of the warm-up in their order; none where everything is given."""

@@ -10,17 +10,16 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from numpyro_contour import checks
 from numpyro_contour.contour import (
-    RANDOM_FIELDS,
     WEIGHTS,
     Flattening,
     ThetaState,
     initial_theta,
     log_flattening,
     log_psi,
-    update_theta,
 )
 from numpyro_contour.diffusions import Diffusion
 from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.random_fields import RANDOM_FIELDS, learn, log_field
 from numpyro_contour.samplers.base import (
     Chain,
     PotentialAndGrad,
@@ -105,6 +104,8 @@ def contour(
     weight: str = "consistent",
     margin: jax.Array | None = None,
     noisy: bool = False,
+    rho: float = 1.0,
+    theta: Any = None,
 ) -> Sampler:
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
@@ -117,12 +118,12 @@ def contour(
     Args:
         diffusion: for instance `diffusions.langevin()`.
         step_size: schedule of :math:`\epsilon > 0`.
-        temperature: schedule of :math:`\tau > 0`.
+        temperature: schedule of :math:`\tau > 0`; where it ends at 0 nothing is flattened.
         partition: the energy partition.
         gain: schedule of :math:`\omega` in (0, 1), called with counts from 1.
         flattening: zeta and the shape of Psi.
-        random_field: "consistent", the update above, or "csgld", equation (10) of the paper with
-            :math:`\theta(J)^\zeta` in the place of :math:`\Psi^\zeta`.
+        random_field: "consistent", the update above, or one of the paper's: "csgld", "scalable" or
+            "penalized", equations (10), (15) and (57). See `random_fields`.
         weight: "consistent", :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
         margin: moves that rise by more than this above the partition's top are refused, in nats.
@@ -131,9 +132,15 @@ def contour(
         noisy: whether energies are noisy: the injected noise is then made smaller by what their
             noise, which is told from each move, adds to the drift through the multiplier.
             Defaults to False.
+        rho: the penalty of "penalized", at least 0. Defaults to 1.
+        theta: known probabilities of the bins, (num_bins,), which are kept as they are. None
+            (default) to learn them.
 
     Returns:
         A `Sampler` whose draws carry log importance weights.
+
+    Raises:
+        ValueError: a name is unknown, or `theta` is not one finite number above 0 for each bin.
 
     Source: Deng, Lin and Liang (2020), Algorithm 1.
 
@@ -153,9 +160,10 @@ def contour(
     """
     checks.one_of("random_field", random_field, RANDOM_FIELDS)
     checks.one_of("weight", weight, WEIGHTS)
+    first_theta = initial_theta(partition.num_bins, theta)
 
     def look(state: ContourSamplerState, chain: Chain) -> tuple[ContourSamplerState, jax.Array]:
-        """The state at a new place of the chain, and the log field, by the theta that led there."""
+        """The state at a new place of the chain, and its log field, by the theta that led there."""
         energy = chain.potential_energy
         energy_bin = state.partition.index(energy)
         psi = log_psi(
@@ -167,8 +175,17 @@ def contour(
             gradient_multiplier=psi.gradient_multiplier,
             log_flattening=log_flattening(state.theta, psi, energy_bin, flattening, weight),
         )
-        field_weight = "piecewise" if random_field == "csgld" else "consistent"
-        return state, log_flattening(state.theta, psi, energy_bin, flattening, field_weight)
+        return state, log_field(random_field, state.theta, psi, energy_bin, flattening)
+
+    def taught(before: ThetaState, moved: ContourSamplerState, log_shared: jax.Array) -> ThetaState:
+        """Theta after a step: learnt from where it led, or only its visits counted."""
+        if theta is not None:
+            here = jnp.arange(partition.num_bins) == moved.energy_bin
+            return before._replace(bin_counts=before.bin_counts + here)
+        # A refused attempt stands for no time: it teaches theta nothing.
+        chain = moved.chain
+        log_omega = jnp.where(chain.accepted, jnp.log(gain(chain.steps)), -jnp.inf)
+        return learn(random_field, before, moved.energy_bin, log_omega, log_shared, rho)
 
     def multiplier_noise(state: ContourSamplerState) -> jax.Array | float:
         """The variance that the noise of the energy gives to the multiplier."""
@@ -202,7 +219,7 @@ def contour(
         count = jnp.zeros((), jnp.int32)
         state = ContourSamplerState(
             chain=chain,
-            theta=initial_theta(partition.num_bins),
+            theta=first_theta,
             partition=edges,
             energy_bin=count,
             gradient_multiplier=blank,
@@ -238,11 +255,9 @@ def contour(
             seen = jnp.where(chain.accepted, noise_of_move(state.chain, chain), state.energy_noise)
             changed = state.energy_noise + _NOISE_RATE * (seen - state.energy_noise)
             state = state._replace(energy_noise=jnp.nan_to_num(changed))
-        moved, log_field = look(state, chain)
-        # A refused attempt stands for no time: it teaches theta nothing.
-        log_gain = jnp.where(chain.accepted, jnp.log(gain(chain.steps)) + log_field, -jnp.inf)
+        moved, log_shared = look(state, chain)
         return moved._replace(
-            theta=update_theta(state.theta, moved.energy_bin, log_gain),
+            theta=taught(state.theta, moved, log_shared),
             bounded=state.bounded + jnp.where(drift.bounded, 1, 0),
         )
 

@@ -1,0 +1,101 @@
+"""Momentum for any kernel: what its diffusion, its arguments and its tuned step size become.
+
+Placed before a kernel among the bases of a class, for instance `class SGHMC(Underdamped, SGLD)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour import checks
+from numpyro_contour.adaptation.tuning import Tuning, least_noisy_step_size
+from numpyro_contour.diffusions import Diffusion, nose_hoover, underdamped
+from numpyro_contour.diffusions.underdamped import check_momentum
+from numpyro_contour.kernels.base import SGMCMCKernel
+
+
+class Underdamped(SGMCMCKernel):
+    """A kernel whose diffusion is `diffusions.underdamped`."""
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        momentum: float | None = None,
+        friction: float | None = None,
+        **arguments: Any,
+    ):
+        super().__init__(model, potential_fn, **arguments)
+        self._momentum, self._friction = check_momentum(momentum, friction)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments, without its model."""
+        name = "momentum" if self._friction is None else "friction"
+        return super().settings | {name: getattr(self, f"_{name}")}
+
+    def _make_diffusion(
+        self, preconditioner: Any, gradient_noise: Any = None, curvature: Any = None
+    ) -> Diffusion:
+        return underdamped(
+            self._momentum, self._friction, self._noise, preconditioner, gradient_noise, curvature
+        )
+
+    def _coefficient(self, step_size: jax.Array) -> jax.Array | float:
+        """The momentum coefficient at a step size."""
+        if self._friction is None:
+            assert self._momentum is not None
+            return self._momentum
+        return jnp.exp(-self._friction * jnp.sqrt(step_size))
+
+    def _tuned_step_size(self, tuning: Tuning, temperature: jax.Array) -> jax.Array:
+        """That of the Langevin step of the same time, less where the gradient is noisy.
+
+        The noise of 1 / (1 - c) gradients adds up before the velocity forgets the first.
+        """
+        step_size = super()._tuned_step_size(tuning, temperature)
+        c = self._coefficient(step_size)
+        return jnp.minimum(
+            (1 + c) * step_size, (1 - c) * least_noisy_step_size(tuning, temperature)
+        )
+
+    def _reach(
+        self, tuning: Tuning, temperature: jax.Array
+    ) -> tuple[jax.Array, jax.Array | float]:
+        step_size = self._tuned_step_size(tuning, temperature)
+        forgets = 1 - self._coefficient(step_size)
+        return step_size / forgets, forgets
+
+
+class NoseHoover(Underdamped):
+    """A kernel whose diffusion is `diffusions.nose_hoover`."""
+
+    # The friction settles while it samples.
+    _adapts = True
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        momentum: float | None = None,
+        **arguments: Any,
+    ):
+        if momentum is not None:
+            momentum = checks.positive("momentum", momentum)
+        if "friction" in arguments:
+            raise checks.fail("friction", arguments["friction"], "nothing: the friction adapts")
+        super().__init__(model, potential_fn, momentum=momentum, **arguments)
+        first = self._temperature(jnp.zeros((), jnp.int32))
+        checks.positive("temperature", first)
+
+    def _make_diffusion(
+        self, preconditioner: Any, gradient_noise: Any = None, curvature: Any = None
+    ) -> Diffusion:
+        # The thermostat takes the noise of the gradient out.
+        return nose_hoover(self._momentum, self._noise, preconditioner, curvature)

@@ -1,0 +1,40 @@
+"""`SGHMC`: stochastic gradient Hamiltonian Monte Carlo as a NumPyro kernel."""
+
+from __future__ import annotations
+
+from numpyro_contour.kernels.momentum import Underdamped
+from numpyro_contour.kernels.sgld import SGLD
+
+
+class SGHMC(Underdamped, SGLD):
+    r"""Stochastic gradient Hamiltonian Monte Carlo: SGLD whose steps keep their direction.
+
+    .. math:: u_{k+1} = c\, u_k - \epsilon M \nabla\tilde U(x_k)
+              + \sqrt{2 (1 - c) \tau\epsilon M}\, R_{k+1}, \qquad x_{k+1} = x_k + u_{k+1}
+
+    with noise "independent"; "averaged" is a splitting of the same dynamics that allows far longer
+    steps, see `diffusions.underdamped`. A gradient acts for about 1 / (1 - c) steps: where a step
+    size is given, one of :math:`(1 - c) \epsilon` goes as far in the long run as one of
+    :math:`\epsilon` of `SGLD`. At temperature 0 it is gradient descent with momentum.
+
+    Args:
+        momentum: c in [0, 1). None (default) for 0.9, or what `friction` says.
+        friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`.
+        model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Source: Chen, Fox and Guestrin (2014); Saatci and Wilson (2017) for the parametrisation.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import SGHMC
+        >>> kernel = SGHMC(potential_fn=lambda x: x**2 / 2, step_size=0.05, num_steps=10)
+        >>> mcmc = MCMC(kernel, num_warmup=100, num_samples=2000, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(3.0))
+        >>> bool(abs(mcmc.get_samples().std() - 1) < 0.1)
+        True
+    """
