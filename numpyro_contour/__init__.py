@@ -11,6 +11,8 @@ from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.kernels.contour_sgnht import ContourSGNHT
 from numpyro_contour.kernels.cyclical_sghmc import CyclicalSGHMC
 from numpyro_contour.kernels.cyclical_sgld import CyclicalSGLD
+from numpyro_contour.kernels.replica_exchange_sghmc import ReplicaExchangeSGHMC
+from numpyro_contour.kernels.replica_exchange_sgld import ReplicaExchangeSGLD
 from numpyro_contour.kernels.sghmc import SGHMC
 from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.kernels.sgnht import SGNHT
@@ -37,6 +39,8 @@ __all__ = [
     "CyclicalSGLD",
     "EnergyPartition",
     "Expectation",
+    "ReplicaExchangeSGHMC",
+    "ReplicaExchangeSGLD",
     "epoch_schedule",
     "expectation",
     "predictive",

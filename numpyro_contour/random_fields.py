@@ -112,12 +112,12 @@ def learn(
         The estimate after it, whose visits of the bin are one more.
 
     Example:
-        >>> import jax.numpy as jnp
+        >>> import jax.numpy as jnp, numpy as np
         >>> from numpyro_contour.contour import initial_theta
         >>> from numpyro_contour.random_fields import learn
         >>> theta = initial_theta(4)
         >>> learnt = learn("scalable", theta, 0, jnp.log(0.4), theta.log_theta[0])
-        >>> print(jnp.exp(learnt.log_theta - learnt.decay).round(3))  # 0.25 + 0.1 (1 - 0.25)
+        >>> print(np.exp(learnt.log_theta - learnt.decay).round(3))  # first 0.25 + 0.1 (1 - 0.25)
         [0.325 0.225 0.225 0.225]
     """
     if random_field == "penalized":

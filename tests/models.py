@@ -7,15 +7,39 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC
 
-from numpyro_contour import SGLD, ContourSGLD, EnergyPartition
+import numpyro_contour
+from numpyro_contour import EnergyPartition
 
-#: A later kernel is one row: `(model, potential_fn, step_size, partition, **arguments) -> kernel`.
-KERNELS = {
-    "SGLD": lambda model=None, partition=None, **arguments: SGLD(model, **arguments),
-    "ContourSGLD": lambda model=None, partition=None, **arguments: ContourSGLD(
-        model, partition=partition, **arguments
-    ),
+#: What each kernel is given beside the model: a later kernel is one row.
+ROWS = {
+    "SGLD": {},
+    "SGHMC": {},
+    "SGNHT": {},
+    "CyclicalSGLD": {"cycle_length": 20, "exploration": 0.3},
+    "CyclicalSGHMC": {"cycle_length": 20, "exploration": 0.3},
+    "ContourSGLD": {},
+    "ContourSGHMC": {},
+    "ContourSGNHT": {},
+    "ReplicaExchangeSGLD": {"temperatures": (1.0, 2.0)},
+    "ReplicaExchangeSGHMC": {"temperatures": (1.0, 2.0)},
 }
+
+
+def kernel_of(name):
+    """`(model, potential_fn, step_size, partition, **arguments) -> kernel`."""
+
+    def make(model=None, partition=None, **arguments):
+        if name.startswith("Contour"):
+            arguments["partition"] = partition
+        return getattr(numpyro_contour, name)(model, **ROWS[name], **arguments)
+
+    return make
+
+
+KERNELS = {name: kernel_of(name) for name in ROWS}
+
+#: One kernel of each kind of state, for what the kernels share.
+KINDS = ("SGLD", "ContourSGLD", "ReplicaExchangeSGHMC")
 
 
 def run(kernel, seed, *args, samples=60, warmup=30, chains=1, init_params=None, **arguments):

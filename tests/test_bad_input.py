@@ -11,9 +11,15 @@ from jax import random
 from numpyro.infer import MCMC, NUTS
 
 from numpyro_contour import (
+    SGHMC,
     SGLD,
+    SGNHT,
+    ContourSGHMC,
     ContourSGLD,
+    CyclicalSGLD,
     EnergyPartition,
+    ReplicaExchangeSGLD,
+    epoch_schedule,
     expectation,
     predictive,
     print_summary,
@@ -112,6 +118,14 @@ def contour(**arguments):
     return ContourSGLD(
         **{"potential_fn": potential, "step_size": 0.1, "partition": PARTITION, **arguments}
     )
+
+
+def on_potential(kernel_class, **arguments):
+    return kernel_class(**{"potential_fn": potential, "step_size": 0.1, **arguments})
+
+
+def exchange(**arguments):
+    return on_potential(ReplicaExchangeSGLD, **arguments)
 
 
 def started(kernel, *args, init_params=None):
@@ -217,6 +231,93 @@ CONSTRUCTION = {
         "`potential_fn`",
     ),
     "init strategy": (lambda: contour(init_strategy=3), "`init_strategy`", "got 3"),
+    "rmsprop to be tuned": (
+        lambda: contour(preconditioner="rmsprop", step_size=None),
+        "`step_size`",
+        "'rmsprop'",
+        "got None",
+    ),
+    "curvature without rmsprop": (
+        lambda: contour(curvature_correction=True),
+        "`curvature_correction`",
+        "'rmsprop'",
+    ),
+    "curvature no boolean": (
+        lambda: contour(preconditioner="rmsprop", curvature_correction=1),
+        "`curvature_correction`",
+        "True or False",
+    ),
+    "momentum 1": (lambda: on_potential(SGHMC, momentum=1.0), "`momentum`", "[0, 1)", "1.0"),
+    "momentum text": (lambda: on_potential(ContourSGHMC, momentum="a"), "`momentum`", "'a'"),
+    "momentum and friction": (
+        lambda: on_potential(SGHMC, momentum=0.9, friction=1.0),
+        "`momentum`",
+        "`friction`",
+    ),
+    "friction 0": (lambda: on_potential(SGHMC, friction=0.0), "`friction`", "above 0"),
+    "thermostat without momentum": (
+        lambda: on_potential(SGNHT, momentum=0.0),
+        "`momentum`",
+        "above 0",
+    ),
+    "thermostat with friction": (
+        lambda: on_potential(SGNHT, friction=1.0),
+        "`friction`",
+        "got 1.0",
+    ),
+    "thermostat without temperature": (
+        lambda: on_potential(SGNHT, temperature=0.0),
+        "`temperature`",
+        "above 0",
+    ),
+    "cycle of no steps": (
+        lambda: on_potential(CyclicalSGLD, cycle_length=0),
+        "`cycle_length`",
+        "at least 1",
+        "got 0",
+    ),
+    "cycle that only explores": (
+        lambda: on_potential(CyclicalSGLD, exploration=1.0),
+        "`exploration`",
+        "[0, 1)",
+        "1.0",
+    ),
+    "ladder out of order": (
+        lambda: exchange(temperatures=(3.0, 1.0)),
+        "`temperatures`",
+        "ascending",
+        "(3.0, 1.0)",
+    ),
+    "ladder with equals": (lambda: exchange(temperatures=(1, 1)), "`temperatures`", "(1, 1)"),
+    "ladder of one": (lambda: exchange(temperatures=(1.0,)), "`temperatures`", "two or more"),
+    "ladder a number": (lambda: exchange(temperatures=3.0), "`temperatures`", "got 3.0"),
+    "ladder from 0": (lambda: exchange(temperatures=(0.0, 1.0)), "`temperatures`", "above 0"),
+    "ladder of text": (lambda: exchange(temperatures=("a", "b")), "`temperatures`", "'a'"),
+    "a temperature beside a ladder": (
+        lambda: exchange(temperature=2.0),
+        "`temperature`",
+        "`temperatures`",
+        "got 2.0",
+    ),
+    "swap": (lambda: exchange(swap="none"), "`swap`", "'corrected'", "'none'"),
+    "no swaps": (lambda: exchange(swap_every=0), "`swap_every`", "at least 1"),
+    "correction factor": (
+        lambda: exchange(correction_factor=0.0),
+        "`correction_factor`",
+        "above 0",
+    ),
+    "epochs of no schedule": (lambda: epoch_schedule(0.1, 100, 10), "`schedule`", "function"),
+    "epochs of no rows": (
+        lambda: epoch_schedule(robbins_monro(), 0, 10),
+        "`num_rows`",
+        "at least 1",
+    ),
+    "epochs of large minibatches": (
+        lambda: epoch_schedule(robbins_monro(), 5, 10),
+        "`minibatch_size`",
+        "at most",
+        "got 10",
+    ),
 }
 
 INIT = {

@@ -283,7 +283,7 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
 
 
 @clipped_at_first
-@pytest.mark.parametrize("name", models.KERNELS)
+@pytest.mark.parametrize("name", models.KINDS)
 def test_observed_data_are_all_rows(name, constrained_runs):
     """The run saw 20 of them at a time."""
     _, y = models.constrained_data()
@@ -491,7 +491,7 @@ def test_a_factor_is_no_observation():
 
 
 @clipped_at_first
-@pytest.mark.parametrize("name", models.KERNELS)
+@pytest.mark.parametrize("name", models.KINDS)
 def test_from_numpyro_keeps_working(name, constrained_runs):
     """Without weights: observed data and log likelihood are those of all rows."""
     mcmc = constrained_runs(name)

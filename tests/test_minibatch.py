@@ -255,7 +255,7 @@ def test_the_comparison_rejects_biased_estimates(wrong):
     assert z_scores(estimate, with_gradient(case.exact, z)).max() > 2 * LIMIT
 
 
-@pytest.mark.parametrize("name", models.KERNELS)
+@pytest.mark.parametrize("name", models.KINDS)
 def test_a_chain_sees_fresh_rows_at_every_step(name):
     """With a step too small to move, the energies are independent estimates at one place."""
     case, steps, partition = CASES["groups"], 2000, EnergyPartition(50, 250, 20)
@@ -379,7 +379,7 @@ def test_observations_are_those_of_all_rows(name):
         np.testing.assert_array_equal(found[site], values)
 
 
-@pytest.mark.parametrize("name", models.KERNELS)
+@pytest.mark.parametrize("name", models.KINDS)
 def test_the_posterior_of_a_normal_mean_from_minibatches(name):
     """20,000 rows, 200 at a time; both limits are more than three standard errors."""
     rows, chains = 20_000, 32

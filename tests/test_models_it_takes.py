@@ -27,7 +27,7 @@ from scipy import stats
 
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 
-every_kernel = pytest.mark.parametrize("name", models.KERNELS)
+every_kernel = pytest.mark.parametrize("name", models.KINDS)
 
 STRATEGIES = {
     "feasible": init_to_feasible,

@@ -88,18 +88,18 @@ def with_noise(noise):
     return potential_and_grad
 
 
-def mass_left(noise, swap):
+def mass_left(noise, swap, windows):
     """The mass of the mode at -4 by the coldest of two replicas, its error, and the last state."""
     sampler = of(0.03, (1.0, 10.0), swap=swap)
     # The modes hold their shares of the chains from the start.
     start = jnp.where(jnp.arange(20) % 5 < 2, -4.0, 3.0)
-    x, state = run(sampler, with_noise(noise), start, windows=1000, num_steps=100)
+    x, state = run(sampler, with_noise(noise), start, windows=windows, num_steps=100)
     return *across_chains((x < -0.5).mean(1)), state
 
 
 @pytest.mark.parametrize("noise", ["normal", "t5 of the same variance", "t5"])
 def test_the_correction_takes_away_the_bias_of_noisy_swaps(noise):
-    mass, error, state = mass_left(noise, "corrected")
+    mass, error, state = mass_left(noise, "corrected", 1000 if noise == "normal" else 500)
     assert error < 0.012
     assert abs(mass - MASS_LEFT) < (4 * error if noise == "normal" else 0.05)
     variance = 5 / 3 if noise == "t5" else NOISE_SD**2
@@ -109,7 +109,7 @@ def test_the_correction_takes_away_the_bias_of_noisy_swaps(noise):
 
 @pytest.mark.parametrize("noise", ["normal", "t5 of the same variance"])
 def test_naive_swaps_are_biased_by_noise(noise):
-    mass, error, _ = mass_left(noise, "naive")
+    mass, error, _ = mass_left(noise, "naive", 500)
     assert mass - MASS_LEFT > max(0.05, 6 * error)
 
 
@@ -232,6 +232,25 @@ def test_no_swap_where_it_is_improbable():
     state = sampler.step(random.split(random.key(3)), at_positions(sampler, [1.0, 10.0]), square)
     assert (state.swap_attempts, state.swaps) == (1, 0)
     assert abs(state.chain.position - 1) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "log_chance"),
+    [
+        ({}, 0.3 * 3 - 0.3**2 * (10 + 30) / 2),
+        ({"correction_factor": 1.5}, 0.3 * 3 - 0.3**2 * (10 + 30) / 2 / 1.5),
+        ({"swap": "naive"}, 0.0),
+        ({"noisy": False}, 0.0),
+    ],
+)
+def test_the_chance_of_a_swap(arguments, log_chance):
+    sampler = of(1e-8, (2.0, 5.0), gain=Constant(0.0), **arguments)
+    state = at_positions(sampler, [2.0, 1.0])
+    state = state._replace(energy_variance=jnp.asarray([10.0, 30.0]))
+    keys = random.split(random.key(5), (4000, 2))
+    rate = jax.vmap(lambda keys: sampler.step(keys, state, square).swaps[0])(keys).mean()
+    chance = math.exp(log_chance)
+    assert abs(rate - chance) < 4 * math.sqrt(chance * (1 - chance) / 4000) + 0.002
 
 
 @pytest.mark.parametrize(

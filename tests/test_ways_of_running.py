@@ -15,6 +15,8 @@ from numpyro_contour import ContourSGLD
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 every_kernel = pytest.mark.parametrize("name", models.KERNELS)
+# What is the adaptor's alone is tested on one kernel of each kind of state.
+kinds = pytest.mark.parametrize("name", models.KINDS)
 
 
 def normal_run(name, seed=0, samples=60, y=None, **arguments):
@@ -57,13 +59,13 @@ print("same chains")
 """
 
 
-@every_kernel
+@kinds
 def test_parallel_chains_on_two_devices(name, run_python):
     flags = "--xla_force_host_platform_device_count=2"
     assert "same chains" in run_python(PARALLEL, name, XLA_FLAGS=flags)
 
 
-@every_kernel
+@kinds
 def test_one_chain_and_its_supports(name, constrained_runs):
     single = models.run(models.constrained_kernel(name), 3, *models.constrained_data())
     samples = single.get_samples()
@@ -120,7 +122,7 @@ def test_a_second_run_compiles_nothing(name, jit_model_args, compilations, monke
     assert not np.allclose(first, mcmc.get_samples()["mu"])
 
 
-@every_kernel
+@kinds
 def test_vectorized_chains_run_again(name):
     """HMC wraps its transition once more at each vectorised run; this one must not."""
     y = models.normal_data()
@@ -133,7 +135,7 @@ def test_vectorized_chains_run_again(name):
 # --------------------------------------------------------------------------- warm-up, continuing
 
 
-@every_kernel
+@kinds
 @pytest.mark.parametrize("chains", [1, 2])
 def test_warmup_then_run_is_run(name, chains):
     y = models.normal_data()
@@ -156,7 +158,7 @@ def test_warmup_then_run_is_run(name, chains):
     assert int(np.min(kept.sampler.chain.steps)) == 30
 
 
-@every_kernel
+@kinds
 def test_continuing_goes_on_where_the_chain_stopped(name):
     y = models.normal_data()
     long = normal_run(name, samples=120, warmup=0)
@@ -172,13 +174,13 @@ def test_continuing_goes_on_where_the_chain_stopped(name):
 # --------------------------------------------------------------------------- what is collected
 
 
-@every_kernel
+@kinds
 def test_thinning_keeps_every_third_draw(name):
     all_draws, thinned = (normal_run(name, thinning=t).get_samples()["mu"] for t in (1, 3))
     np.testing.assert_array_equal(thinned, all_draws[2::3])
 
 
-@every_kernel
+@kinds
 def test_extra_fields(name):
     kernel = models.constrained_kernel(name, num_steps=1)
     mcmc = models.run(
@@ -196,7 +198,7 @@ def test_extra_fields(name):
     )
 
 
-@every_kernel
+@kinds
 def test_removed_sites_stay_away(name):
     mcmc = models.run(
         models.constrained_kernel(name), 0, *models.constrained_data(), extra_fields=("~z.shares",)
@@ -204,7 +206,7 @@ def test_removed_sites_stay_away(name):
     assert set(mcmc.get_samples()) == {"scale", "upper", "inside", "twice"}
 
 
-@every_kernel
+@kinds
 def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
     for variable in ("CI", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(variable, raising=False)
@@ -217,7 +219,7 @@ def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
         assert "multiplier" in shown
 
 
-@every_kernel
+@kinds
 def test_summary_prints(name, capsys):
     normal_run(name).print_summary()
     assert "mu" in capsys.readouterr().out
@@ -246,29 +248,40 @@ def test_pickled_kernel_state_and_run(name):
     assert models.equal(pickle.loads(pickle.dumps(bare)), bare)
 
 
-@every_kernel
+@kinds
 def test_typed_and_raw_keys_draw_the_same(name):
     typed, raw = (normal_run(name, seed=key(7)) for key in (random.key, random.PRNGKey))
     np.testing.assert_array_equal(typed.get_samples()["mu"], raw.get_samples()["mu"])
 
 
 FLOAT64 = """
-import sys, jax, jax.numpy as jnp, numpy as np, models
-mcmc = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
-                  chain_method="vectorized")
-floats = [x.dtype for x in jax.tree.leaves(mcmc.last_state)
-          if jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating)]
-assert set(floats) == {jnp.dtype("float64")}, floats
-assert {x.dtype for x in mcmc.get_samples().values()} == {np.dtype("float64")}
-x = mcmc.get_samples()["inside"]
-assert (np.float32(x) != x).mean() > 0.99  # not float32 in a wider type
-print("double precision")
+import jax, jax.numpy as jnp, numpy as np, models
+for name in models.KERNELS:
+    mcmc = models.run(models.normal_kernel(name), 0, models.normal_data(), chains=2,
+                      chain_method="vectorized")
+    floats = {x.dtype for x in map(jnp.asarray, jax.tree.leaves(mcmc.last_state))
+              if jnp.issubdtype(x.dtype, jnp.floating)}
+    assert floats == {jnp.dtype("float64")}, (name, floats)
+    mu = mcmc.get_samples()["mu"]
+    assert mu.dtype == np.dtype("float64"), name
+    assert (np.float32(mu) != mu).mean() > 0.95, name  # not float32 in a wider type
+    print(name)
 """
 
 
+def test_float64(run_python):
+    assert run_python(FLOAT64, JAX_ENABLE_X64="1").split() == list(models.KERNELS)
+
+
 @every_kernel
-def test_float64(name, run_python):
-    assert "double precision" in run_python(FLOAT64, name, JAX_ENABLE_X64="1")
+def test_minibatches_and_full_data(name):
+    """Both sample about the same posterior, which 100 rows make normal."""
+    y = models.normal_data()
+    for arguments, chosen in (({}, "minibatch"), ({"energy": "full"}, "full")):
+        kernel = models.normal_kernel(name, **arguments)
+        assert kernel.energy_estimator((y,)) == chosen
+        mcmc = models.run(kernel, 0, y, samples=60)
+        assert abs(mcmc.get_samples()["mu"].mean() - y.mean()) < 0.5
 
 
 @every_kernel

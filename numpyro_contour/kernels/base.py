@@ -27,6 +27,7 @@ from numpyro_contour.kernels.tuned import TunedKernel, check_preconditioner
 from numpyro_contour.minibatch import constrained
 from numpyro_contour.on_data import JittedOnData
 from numpyro_contour.plates import MinibatchSize, check_minibatch_size, whole_rows
+from numpyro_contour.samplers.base import PotentialAndGrad
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
 from numpyro_contour.window import DRAWS, Window, run_window
 
@@ -226,13 +227,18 @@ class SGMCMCKernel(TunedKernel):
         def renew(state: Any) -> Any:
             state = self._anchored_anew(state, potential)
             rng_key, key = random.split(state.rng_key)
-            chain = state.sampler.chain
             estimate = self._estimator(potential, state.z, state.warmup)(state.warmup)
-            energy, gradient = estimate(key, chain.position)
-            chain = chain._replace(potential_energy=energy, gradient=gradient)
-            return state._replace(sampler=state.sampler._replace(chain=chain), rng_key=rng_key)
+            sampler = self._evaluated_anew(key, state.sampler, estimate)
+            return state._replace(sampler=sampler, rng_key=rng_key)
 
         return renew(state) if is_prng_key(state.rng_key) else jax.vmap(renew)(state)
+
+    def _evaluated_anew(self, key: jax.Array, sampler: Any, energy: PotentialAndGrad) -> Any:
+        """A sampler's state with energy and gradient evaluated anew where it is."""
+        chain = sampler.chain
+        value, gradient = energy(key, chain.position)
+        chain = chain._replace(potential_energy=value, gradient=gradient)
+        return sampler._replace(chain=chain)
 
     def wrap_model(self, wrapper: Callable) -> SGMCMCKernel:
         """A copy of this kernel on `wrapper(model)`."""

@@ -1,0 +1,166 @@
+"""Replica exchange for any kernel without theta; placed before it among the bases of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numpyro_contour import checks
+from numpyro_contour.flat import unravel_like
+from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
+from numpyro_contour.samplers.replica_exchange import (
+    SWAPS,
+    ReplicaExchangeSamplerState,
+    renew,
+    replica_exchange,
+    shifted,
+)
+from numpyro_contour.schedules import Constant, Schedule, ScalarOrSchedule, as_schedule
+from numpyro_contour.window import Window
+
+
+class ReplicaExchangeState(NamedTuple):
+    """State of the replica exchange kernels."""
+
+    #: the draw of the coldest replica, unconstrained
+    z: Any
+    #: potential energy of the draw as the chain saw it, in nats
+    potential_energy_estimate: jax.Array
+    #: log weight of the draw and its window; 0 unless the guard reduced steps
+    log_weight: jax.Array
+    #: log weight of the draw alone
+    draw_log_weight: jax.Array
+    #: step size of the step that left the draw
+    step_size: jax.Array
+    #: state of the pure sampler: where all replicas are, their swaps and the guard's counts
+    sampler: ReplicaExchangeSamplerState
+    rng_key: jax.Array
+    #: what the warm-up has found, () where everything is given
+    warmup: Any = ()
+
+    @property
+    def position(self) -> Any:
+        """Where the coldest replica is; equal to `z` unless the draw stands for a window."""
+        return unravel_like(self.sampler.chain.position, self.z)
+
+    @property
+    def swap_rates(self) -> jax.Array:
+        """Share of the swaps offered to each pair of neighbours that was made, (R - 1,)."""
+        return self.sampler.swap_rates
+
+    @property
+    def energy_variance(self) -> jax.Array:
+        """Estimated variance of the noise of each replica's energies, (R,)."""
+        return self.sampler.energy_variance
+
+
+def check_temperatures(temperatures: Any) -> tuple[Schedule, ...]:
+    """The argument `temperatures`: a ladder of two or more, the coldest first."""
+    takes = "two or more numbers above 0, or schedules, in ascending order"
+    if not isinstance(temperatures, Sequence | np.ndarray) or len(temperatures) < 2:
+        raise checks.fail("temperatures", temperatures, takes)
+    try:
+        ladder = tuple(as_schedule("temperatures", tau, checks.positive) for tau in temperatures)
+    except ValueError:
+        raise checks.fail("temperatures", temperatures, takes) from None
+    first = [float(tau(jnp.zeros((), jnp.int32))) for tau in ladder]
+    if not all(colder < hotter for colder, hotter in zip([0.0, *first], first)):
+        raise checks.fail("temperatures", temperatures, takes)
+    return ladder
+
+
+class ReplicaExchange(SGMCMCKernel):
+    """A kernel whose chain is the coldest of several, `samplers.replica_exchange`."""
+
+    # Hot replicas leave the place where tuning has ended, and the variance of energies is learnt.
+    _adapts = True
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        temperatures: Sequence[ScalarOrSchedule] = (1.0, 3.0),
+        swap_every: int = 1,
+        swap: str = "corrected",
+        correction_factor: float = 1.0,
+        **arguments: Any,
+    ):
+        if "temperature" in arguments:
+            got = arguments["temperature"]
+            raise checks.fail("temperature", got, "nothing: `temperatures` takes all of them")
+        ladder = check_temperatures(temperatures)
+        super().__init__(model, potential_fn, temperature=ladder[0], **arguments)
+        self._temperatures = ladder
+        self._swap_every = checks.integer("swap_every", swap_every, at_least=1)
+        self._swap = checks.one_of("swap", swap, SWAPS)
+        self._correction_factor = checks.positive("correction_factor", correction_factor)
+
+    @property
+    def default_fields(self) -> tuple[str, ...]:
+        """The state fields that are collected for each draw."""
+        return (*super().default_fields, "swap_rates", "energy_variance")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments, without its model."""
+        ladder = (tau.value if isinstance(tau, Constant) else tau for tau in self._temperatures)
+        return super().settings | {
+            "temperatures": tuple(ladder),
+            "swap_every": self._swap_every,
+            "swap": self._swap,
+            "correction_factor": self._correction_factor,
+        }
+
+    def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
+        diffusion, step_size = self._diffusion(warmup, z)
+        return replica_exchange(
+            diffusion,
+            step_size,
+            self._temperatures,
+            self._swap_every,
+            self._swap,
+            self._correction_factor,
+            noisy=noisy,
+        )
+
+    def _state(
+        self,
+        z: Any,
+        window: Window,
+        sampler_state: Any,
+        rng_key: jax.Array,
+        warmup: Any,
+        unconstrained: jax.Array,
+    ) -> ReplicaExchangeState:
+        return ReplicaExchangeState(
+            z=z,
+            potential_energy_estimate=window.draw.potential_energy,
+            log_weight=window.log_weight,
+            draw_log_weight=window.draw.log_weight,
+            step_size=window.draw.step_size,
+            sampler=sampler_state,
+            rng_key=rng_key,
+            warmup=warmup,
+        )
+
+    def _evaluated_anew(
+        self, key: jax.Array, sampler: ReplicaExchangeSamplerState, energy: PotentialAndGrad
+    ) -> ReplicaExchangeSamplerState:
+        return renew(key, sampler, energy)
+
+    def _shifted(
+        self, sampler: ReplicaExchangeSamplerState, rise: jax.Array
+    ) -> ReplicaExchangeSamplerState:
+        # The coldest replica's is raised already.
+        return shifted(sampler, rise)._replace(chain=sampler.chain)
+
+    def get_diagnostics_str(self, state: ReplicaExchangeState) -> str:
+        """The text of the progress bar."""
+        rates = ", ".join(f"{float(rate):.0%}" for rate in state.swap_rates)
+        return f"{super().get_diagnostics_str(state)}, swaps {rates}"
