@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
-from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE, RelaxationTimes
+from numpyro_contour.adaptation.relaxation import RelaxationTimes
+from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.warmup import SD_RANGE
 from numpyro_contour.flat import by_chain, coordinate_names
 from numpyro_contour.full_energies import energy_offsets

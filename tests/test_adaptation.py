@@ -17,6 +17,7 @@ from numpyro_contour.adaptation.energies import (
     spread,
 )
 from numpyro_contour.adaptation.plan import MIN_WARMUP, Plan
+from numpyro_contour.adaptation.relaxation import relaxation_times, remember_draw
 from numpyro_contour.adaptation.tuning import (
     LARGEST_STEP_SIZE,
     NOISE_SHARE,
@@ -26,8 +27,6 @@ from numpyro_contour.adaptation.tuning import (
     initial_tuning,
     largest_step_size,
     no_moments,
-    relaxation_times,
-    remember_draw,
     tuning_step,
 )
 from numpyro_contour.diffusions import langevin
@@ -155,11 +154,15 @@ def test_relaxation_times_of_a_walk_of_known_spread():
     )
     for position in ([1.0, 3.0], [-1.0, -3.0], [1.0, 3.0], [-1.0, -3.0]):
         tuning = remember_draw(tuning, jnp.array(position))
-    times, share = relaxation_times(tuning, 50, jnp.array(2.0))
+    found = relaxation_times(tuning, 50, jnp.array(2.0), 0.1)
     # K tau eps M / var, with variances of 1 and 9.
-    np.testing.assert_allclose(times, 200 * 2.0 * 0.1 * np.array([0.5, 2 / 9]), rtol=1e-5)
-    np.testing.assert_allclose(share, [0.25, 0.0])
-    assert np.isinf(relaxation_times(tuning, 50, jnp.array(0.0))[0]).all()
+    rates = 2.0 * 0.1 * np.array([0.5, 2 / 9])
+    np.testing.assert_allclose(found.times, 200 * rates, rtol=1e-5)
+    np.testing.assert_allclose(found.noise, [0.25, 0.0])
+    np.testing.assert_allclose(found.noise_share, [0.0125, 0.0])
+    limited = relaxation_times(tuning, 50, jnp.array(2.0), 0.1, fastest=0.05).times
+    np.testing.assert_allclose(limited, 200 * np.minimum(rates, 0.05), rtol=1e-5)
+    assert np.isinf(relaxation_times(tuning, 50, jnp.array(0.0), 0.1).times).all()
 
 
 def test_preconditioner_is_the_inverse_curvature_over_fourteen_orders():

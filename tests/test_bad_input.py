@@ -231,6 +231,42 @@ CONSTRUCTION = {
         "`potential_fn`",
     ),
     "init strategy": (lambda: contour(init_strategy=3), "`init_strategy`", "got 3"),
+    "rho negative": (lambda: contour(rho=-1.0), "`rho`", "at least 0", "got -1.0"),
+    "rho infinite": (lambda: contour(rho=np.inf), "`rho`", "finite number", "inf"),
+    "theta of another length": (
+        lambda: contour(theta=[0.5, 0.5]),
+        "`theta`",
+        "5 finite numbers",
+        "`partition`",
+        "shape (2,)",
+    ),
+    "theta a number": (lambda: contour(theta=0.2), "`theta`", "5 finite numbers", "shape ()"),
+    "theta of chains": (lambda: contour(theta=np.ones((2, 5))), "`theta`", "shape (2, 5)"),
+    "theta with a zero": (
+        lambda: contour(theta=[0.2] * 4 + [0.0]),
+        "`theta`",
+        "above 0",
+        "got 0.0 in bin 4",
+    ),
+    "theta nan": (lambda: contour(theta=[0.2] * 4 + [np.nan]), "`theta`", "got nan in bin 4"),
+    "theta text": (lambda: contour(theta="flat"), "`theta`", "'flat'"),
+    "theta without partition": (
+        lambda: contour(theta=np.ones(5), partition=None),
+        "`partition`",
+        "where `theta` is given",
+        "got None",
+    ),
+    "temperature schedule from 0": (
+        lambda: contour(temperature=lambda count: 0.0 * count),
+        "`temperature`",
+        "starts above 0",
+        "starts at 0.0",
+    ),
+    "temperature schedule nan": (
+        lambda: contour(temperature=lambda count: jnp.nan),
+        "`temperature`",
+        "starts at nan",
+    ),
     "rmsprop to be tuned": (
         lambda: contour(preconditioner="rmsprop", step_size=None),
         "`step_size`",
@@ -561,6 +597,7 @@ def test_the_error_says_what_to_do(call):
 def test_good_calls_raise_nothing():
     """The table could pass with code that refuses everything."""
     contour(step_size=lambda count: 0.1, temperature=lambda count: 1.0, gain=robbins_monro())
+    contour(theta=np.ones(5), random_field="penalized", rho=0.0)
     contour_on(model, Y, minibatch_size=100)
     contour_on(two_plates, Y, minibatch_size={"left": 5})
     contour_on(full_model, Y, minibatch_size=10, energy="minibatch")

@@ -8,7 +8,7 @@ from jax import random
 
 from numpyro_contour import ContourSGLD, EnergyPartition, robbins_monro
 from numpyro_contour.contour import Flattening, LogPsi, initial_theta, log_psi
-from numpyro_contour.diffusions import langevin
+from numpyro_contour.diffusions import langevin, nose_hoover, rmsprop, underdamped
 from numpyro_contour.examples import mixture
 from numpyro_contour.random_fields import RANDOM_FIELDS, learn, log_field
 from numpyro_contour.samplers.contour import contour
@@ -284,6 +284,12 @@ DIFFUSIONS = {
     "langevin": langevin(),
     "langevin, independent": langevin("independent"),
     "langevin, preconditioned": langevin(preconditioner=jnp.array([0.5, 1.0, 2.0])),
+    "underdamped": underdamped(),
+    "underdamped, independent": underdamped(noise="independent"),
+    "nose_hoover": nose_hoover(),
+    "nose_hoover, independent": nose_hoover(noise="independent"),
+    "rmsprop": rmsprop(lambda m, c: langevin("averaged", m, curvature=c), curvature=True),
+    "rmsprop, underdamped": rmsprop(lambda m, c: underdamped(preconditioner=m, curvature=c)),
 }
 
 

@@ -100,8 +100,8 @@ def mass_left(noise, swap, windows):
 @pytest.mark.parametrize("noise", ["normal", "t5 of the same variance", "t5"])
 def test_the_correction_takes_away_the_bias_of_noisy_swaps(noise):
     mass, error, state = mass_left(noise, "corrected", 1000 if noise == "normal" else 500)
-    assert error < 0.012
-    assert abs(mass - MASS_LEFT) < (4 * error if noise == "normal" else 0.05)
+    assert error < 0.015
+    assert abs(mass - MASS_LEFT) < (4 * error + 0.005 if noise == "normal" else 0.05)
     variance = 5 / 3 if noise == "t5" else NOISE_SD**2
     assert (np.abs(np.asarray(state.energy_variance) / variance - 1) < 0.15).all()
     assert (np.asarray(state.swap_rates) > 0.05).all()
@@ -109,8 +109,8 @@ def test_the_correction_takes_away_the_bias_of_noisy_swaps(noise):
 
 @pytest.mark.parametrize("noise", ["normal", "t5 of the same variance"])
 def test_naive_swaps_are_biased_by_noise(noise):
-    mass, error, _ = mass_left(noise, "naive", 500)
-    assert mass - MASS_LEFT > max(0.05, 6 * error)
+    mass, error, _ = mass_left(noise, "naive", 1000)
+    assert mass - MASS_LEFT > max(0.03, 5 * error)
 
 
 # ---------------------------------------------------------------- exact energies
@@ -286,6 +286,7 @@ def test_a_replica_whose_move_was_refused_is_not_swapped(lost):
     positions = [3000.0, 1.0] if lost == 0 else [1.0, 3000.0]
     sampler = of(1e-6, (1.0, 3.0))
     state = at_positions(sampler, positions)
+    state = state._replace(energy_variance=jnp.asarray([5.0, 5.0]))
     wanting = jnp.asarray(1e9 if lost == 0 else -1e9)
     if lost == 0:
         state = state._replace(chain=state.chain._replace(potential_energy=wanting))
@@ -295,9 +296,19 @@ def test_a_replica_whose_move_was_refused_is_not_swapped(lost):
     np.testing.assert_allclose(positions_of(state), positions, atol=0.5)
     assert state.swap_attempts == 0
     assert np.isneginf(sampler.observe(state).log_weight) == (lost == 0)
-    variance = np.asarray(state.energy_variance)
-    assert np.isfinite(variance).all()
-    assert variance[lost] == 0
+    assert state.energy_variance[lost] == 5
+    assert state.energy_variance[1 - lost] != 5
+
+
+def test_the_variance_survives_an_energy_whose_square_is_too_large():
+    sampler = of(1e-6, (1.0, 3.0))
+    state = at_positions(sampler, [1.0, 2.0])
+    state = state._replace(energy_variance=jnp.asarray([5.0, 5.0]))
+    state = state._replace(chain=state.chain._replace(potential_energy=jnp.asarray(1e30)))
+    state = sampler.step(random.split(random.key(3)), state, square)
+    assert state.chain.accepted
+    assert state.energy_variance[0] == 5
+    assert 0 <= state.energy_variance[1] < 5
 
 
 def test_energies_are_shifted_renewed_and_placed_in_all_replicas():

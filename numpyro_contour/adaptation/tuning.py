@@ -31,7 +31,8 @@ _MEMORY = 0.99
 _FIRST_STEP_SIZE = 0.1
 # A move this improbable (in nats) under the exact dynamics is a blow-up: it is not made.
 _BLOW_UP = -20.0
-_TINY = 1e-30
+#: in place of a divisor of 0
+TINY = 1e-30
 # Where the gradient is constant, on a linear slope, its mean says how long a step is safe.
 _SLOPE_SHARE = 1e-3
 
@@ -117,69 +118,17 @@ def fitting_preconditioner(moments: Moments, temperature: jax.Array) -> jax.Arra
     still = spread <= (resolution * moments.position) ** 2
     by_size = moments.gradient_squares / count + moments.gradient**2
     # So far out that a descent is lost in rounding: steps that a float can tell.
-    reach = jnp.maximum(_SLOPE_SHARE * jnp.abs(moments.position), _TINY)
+    reach = jnp.maximum(_SLOPE_SHARE * jnp.abs(moments.position), TINY)
     by_size = jnp.minimum(by_size, jnp.abs(moments.gradient) / reach)
     signal = jnp.maximum(variance - noise, 1e-3 * variance)
-    curvature = jnp.where(still, by_size, jnp.sqrt(signal / jnp.maximum(spread, _TINY)))
+    curvature = jnp.where(still, by_size, jnp.sqrt(signal / jnp.maximum(spread, TINY)))
     inverse = curvature + noise / warm(temperature)
-    return jnp.clip(jnp.nan_to_num(1 / jnp.maximum(inverse, _TINY), nan=1.0), 1e-16, 1e16)
+    return jnp.clip(jnp.nan_to_num(1 / jnp.maximum(inverse, TINY), nan=1.0), 1e-16, 1e16)
 
 
 def warm(temperature: jax.Array) -> jax.Array:
     """The temperature, 1 where it is 0: nothing is noise then."""
     return jnp.where(temperature > 0, temperature, 1.0)
-
-
-def remember_draw(tuning: Tuning, position: jax.Array) -> Tuning:
-    """Count a draw after the warm-up to the moments of the positions."""
-    moments = tuning.moments
-    count = moments.steps + 1
-    mean, squares = welford(count, moments.position, moments.position_squares, position)
-    moments = moments._replace(steps=count, position=mean, position_squares=squares)
-    return tuning._replace(moments=moments)
-
-
-class RelaxationTimes(NamedTuple):
-    """How far the steps of a found size have gone, (d,) each."""
-
-    #: how often a chain forgot its place after warm-up
-    times: jax.Array
-    #: M V / tau, how much of the preconditioner is the noise of the gradient
-    noise: jax.Array
-    #: share of the gradient's noise in the noise of a step
-    noise_share: jax.Array
-
-
-def relaxation_times(
-    tuning: Tuning,
-    steps_per_draw: int,
-    temperature: jax.Array,
-    step_size: jax.Array,
-    fastest: float = 1.0,
-) -> RelaxationTimes:
-    r"""How often a chain forgot its place after warm-up, and the shares of noise, (d,) each.
-
-    .. math:: n_i = K \min\Bigl\{\frac{\tau \epsilon M_i}{\mathrm{var}(x_i)}, r\Bigr\}, \qquad
-              s_i = M_i V_i / \tau
-
-    over K steps: the time in which diffusion alone crosses the spread of the draws. A coordinate
-    that has not mixed has a spread that grows with its way, and about 3 of these times. At
-    temperature 0, where nothing diffuses, there is nothing to forget.
-
-    Args:
-        tuning: what was tuned, with the moments of the draws since.
-        steps_per_draw: steps of each draw.
-        temperature: tau.
-        step_size: the Langevin step size that goes as far in the long run.
-        fastest: r, the most of its place that a chain can forget in a step.
-    """
-    moments = tuning.moments
-    variance = moments.position_squares / jnp.maximum(moments.steps, 1)
-    rates = step_size * tuning.preconditioner * temperature / jnp.maximum(variance, _TINY)
-    times = moments.steps * steps_per_draw * jnp.minimum(rates, fastest)
-    times = jnp.where(temperature > 0, times, jnp.inf)
-    noise = tuning.preconditioner * tuning.gradient_noise / warm(temperature)
-    return RelaxationTimes(times, noise, step_size * noise / 2)
 
 
 def initial_tuning(
@@ -211,7 +160,7 @@ def least_noisy_step_size(tuning: Tuning, temperature: jax.Array) -> jax.Array:
     The acceptance statistic, which compares energies on one minibatch, does not see that noise.
     """
     noise = jnp.max(tuning.preconditioner * tuning.gradient_noise)
-    return 2 * NOISE_SHARE * warm(temperature) / (noise + _TINY)
+    return 2 * NOISE_SHARE * warm(temperature) / (noise + TINY)
 
 
 def largest_step_size(tuning: Tuning, temperature: jax.Array) -> jax.Array:
@@ -284,7 +233,7 @@ def tuning_step(
     y = jnp.where(descending, x + change, x - drift(gradient) + scales * xi)
     new_energy, new_gradient = potential_and_grad(keys[1], y)
 
-    back = (x - y + drift(new_gradient)) / jnp.maximum(scales, _TINY)
+    back = (x - y + drift(new_gradient)) / jnp.maximum(scales, TINY)
     proposals = 0.5 * jnp.sum(xi**2 - back**2)
     rise = new_energy - energy
     log_ratio = jnp.where(

@@ -13,13 +13,15 @@ from jax import lax, random
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.tuning import (
-    LARGEST_STEP_SIZE,
+from numpyro_contour.adaptation.relaxation import (
     RelaxationTimes,
-    Tuning,
-    initial_tuning,
     relaxation_times,
     remember_draw,
+)
+from numpyro_contour.adaptation.tuning import (
+    LARGEST_STEP_SIZE,
+    Tuning,
+    initial_tuning,
     tuning_step,
 )
 from numpyro_contour.adaptation.warmup import after_flattening, after_tuning, initial_warmup, place
@@ -273,7 +275,7 @@ class TunedKernel(EnergyKernel):
     def relaxation_times(self, state: Any) -> RelaxationTimes | None:
         """Relaxation times of one chain's coordinates, and the shares of noise in their steps.
 
-        None where the step size was given. See `adaptation.tuning.relaxation_times`.
+        None where the step size was given. See `adaptation.relaxation.relaxation_times`.
         """
         if self._step_size is not None:
             return None

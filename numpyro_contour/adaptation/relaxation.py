@@ -1,0 +1,62 @@
+"""How far a chain has gone after its warm-up, by the steps that were found for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.adaptation.tuning import TINY, Tuning, warm, welford
+
+
+class RelaxationTimes(NamedTuple):
+    """How far the steps of a found size have gone, (d,) each."""
+
+    #: how often a chain forgot its place after warm-up
+    times: jax.Array
+    #: M V / tau, how much of the preconditioner is the noise of the gradient
+    noise: jax.Array
+    #: share of the gradient's noise in the noise of a step
+    noise_share: jax.Array
+
+
+def relaxation_times(
+    tuning: Tuning,
+    steps_per_draw: int,
+    temperature: jax.Array,
+    step_size: jax.Array,
+    fastest: float = 1.0,
+) -> RelaxationTimes:
+    r"""How often a chain forgot its place after warm-up, and the shares of noise, (d,) each.
+
+    .. math:: n_i = K \min\Bigl\{\frac{\tau \epsilon M_i}{\mathrm{var}(x_i)}, r\Bigr\}, \qquad
+              s_i = M_i V_i / \tau
+
+    over K steps: the time in which diffusion alone crosses the spread of the draws. A coordinate
+    that has not mixed has a spread that grows with its way, and about 3 of these times. At
+    temperature 0, where nothing diffuses, there is nothing to forget.
+
+    Args:
+        tuning: what was tuned, with the moments of the draws since.
+        steps_per_draw: steps of each draw.
+        temperature: tau.
+        step_size: the Langevin step size that goes as far in the long run.
+        fastest: r, the most of its place that a chain can forget in a step.
+    """
+    moments = tuning.moments
+    variance = moments.position_squares / jnp.maximum(moments.steps, 1)
+    rates = step_size * tuning.preconditioner * temperature / jnp.maximum(variance, TINY)
+    times = moments.steps * steps_per_draw * jnp.minimum(rates, fastest)
+    times = jnp.where(temperature > 0, times, jnp.inf)
+    noise = tuning.preconditioner * tuning.gradient_noise / warm(temperature)
+    return RelaxationTimes(times, noise, step_size * noise / 2)
+
+
+def remember_draw(tuning: Tuning, position: jax.Array) -> Tuning:
+    """Count a draw after the warm-up to the moments of the positions."""
+    moments = tuning.moments
+    count = moments.steps + 1
+    mean, squares = welford(count, moments.position, moments.position_squares, position)
+    moments = moments._replace(steps=count, position=mean, position_squares=squares)
+    return tuning._replace(moments=moments)
