@@ -7,7 +7,7 @@ import pytest
 from jax import random
 from scipy.linalg import solve_discrete_lyapunov
 
-from numpyro_contour.diffusions import langevin, nose_hoover, underdamped
+from numpyro_contour.diffusions import langevin, nose_hoover, rmsprop, underdamped
 
 KEY = random.key(3)
 
@@ -193,3 +193,55 @@ def test_kicks_are_clipped_and_say_so(make):
     assert bool(steep.clipped)
     assert np.abs(steep.position).max() < 2
     assert not bool(propose(diffusion, x, diffusion.init(KEY, x), jnp.ones(2), 0.01).clipped)
+
+
+@pytest.mark.parametrize("make", [langevin, lambda **a: underdamped(0.8, **a)])
+def test_a_memory_follows_to_another_position(make):
+    """Put elsewhere on the target at every step, a chain stays on it only if its memory follows."""
+    m, eps, chains, steps = 0.5, 0.8, 4096, 200
+    diffusion = make(preconditioner=jnp.array(m))
+
+    def variance(follows):
+        @jax.jit
+        @jax.vmap
+        def chain(key):
+            x = jnp.zeros(())
+            memory = diffusion.init(key, x)
+
+            def body(carry, key):
+                x, memory = carry
+                key_place, key_move = random.split(key)
+                y = random.normal(key_place)
+                if follows:
+                    memory = diffusion.follow(memory, y, x, y, eps, 1.0)
+                proposal = diffusion.propose(key_move, y, memory, y, eps, 1.0, 1.0)
+                return (proposal.position, proposal.memory), proposal.position**2
+
+            squares = jax.lax.scan(body, (x, memory), random.split(key, steps))[1]
+            return squares[20:].mean()
+
+        squares = np.asarray(chain(random.split(random.key(0), chains)), np.float64)
+        return squares.mean(), squares.std(ddof=1) / chains**0.5
+
+    found, error = variance(True)
+    assert abs(found - 1) < 4 * error
+    found, error = variance(False)
+    assert abs(found - 1) > 10 * error
+
+
+def test_preconditioned_memories_follow_as_their_diffusion_does():
+    x, y, g = jnp.array([1.0, -2.0]), jnp.array([0.5, 0.5]), jnp.array([0.3, 0.7])
+    diffusion = rmsprop(lambda p, c: underdamped(preconditioner=p, curvature=c), curvature=True)
+    memory = diffusion.propose(KEY, x, diffusion.init(KEY, x), g, 0.1, 1.0, 1.0).memory
+    moved = diffusion.follow(memory, y, g, 3 * g, 0.1, 1.0)
+    inner = underdamped(preconditioner=1 / (1e-5 + jnp.abs(g)))
+    expected = inner.follow(memory.inner, y, g, 3 * g, 0.1, 1.0)
+    np.testing.assert_allclose(moved.inner, expected, rtol=1e-4)
+    np.testing.assert_array_equal(moved.slopes.position, y)
+    np.testing.assert_array_equal(moved.slopes.gradient, 3 * g)
+    thermostat = nose_hoover()
+    warm = thermostat.init(KEY, x)
+    expected = underdamped(preconditioner=None).follow(warm.velocity, y, g, 3 * g, 0.1, 1.0)
+    found = thermostat.follow(warm, y, g, 3 * g, 0.1, 1.0)
+    np.testing.assert_allclose(found.velocity, expected, rtol=1e-6)
+    assert found.friction == warm.friction

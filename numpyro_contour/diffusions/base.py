@@ -3,7 +3,8 @@
 A diffusion is a pair of functions, `init(key, position) -> memory` and
 `propose(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise)`, a
 `Proposal`, over positions of any pytree. It proposes only; samplers/base.py decides whether the
-move is made.
+move is made. A third function, `follow(memory, position, before, after, step_size, temperature) ->
+memory`, is for samplers that put a chain elsewhere.
 """
 
 from __future__ import annotations
@@ -35,11 +36,25 @@ class Proposal(NamedTuple):
     clipped: jax.Array
 
 
+def keep(
+    memory: Any,
+    position: Any,
+    before: Any,
+    after: Any,
+    step_size: jax.Array,
+    temperature: jax.Array,
+) -> Any:
+    """`follow` for a memory that has nothing to do with the position."""
+    return memory
+
+
 class Diffusion(NamedTuple):
-    """A pair of pure functions; see the module's text."""
+    """Pure functions; see the module's text."""
 
     init: Callable[..., Any]
     propose: Callable[..., Proposal]
+    #: the memory at another position, with the gradients at the old and the new one
+    follow: Callable[..., Any] = keep
 
 
 def normal_like(key: jax.Array, tree: Any) -> Any:
@@ -115,3 +130,26 @@ def kicks(
             lambda k, c, r: k - factor * temperature * c / (2 * r), *(kick, curvature, root)
         )
     return kick, clipped
+
+
+def with_kick_of(
+    velocity: Any, before: Any, after: Any, root: Any, factor: jax.Array, temperature: jax.Array
+) -> Any:
+    r"""A velocity that is to receive its next kick from another gradient.
+
+    .. math:: v - \tfrac f2 M^{1/2} (\nabla U(x) - \nabla U(y))
+
+    Velocities are remembered between kicks. The velocity at the time of the position, half a kick
+    later, is independent of the position, and that is what is kept.
+
+    Args:
+        velocity: v.
+        before: the gradient at the old position x.
+        after: the gradient at the new position y.
+        root: the diagonal of :math:`M^{1/2}`.
+        factor: f, the time for which a gradient acts.
+        temperature: :math:`\tau`.
+    """
+    old, _ = kicks(before, root, factor, 1.0, temperature, None)
+    new, _ = kicks(after, root, factor, 1.0, temperature, None)
+    return jax.tree.map(lambda v, a, b: v - 0.5 * (a - b), velocity, old, new)

@@ -15,6 +15,8 @@ from numpyro_contour.diffusions.base import (
     clip_drift,
     normal_like,
     remaining,
+    roots,
+    with_kick_of,
 )
 
 
@@ -102,4 +104,18 @@ def langevin(
         memory = fresh if averaged else ()
         return Proposal(moved, memory, memory, clipped)
 
-    return Diffusion(init, propose)
+    def follow(
+        memory: Any,
+        position: Any,
+        before: Any,
+        after: Any,
+        step_size: jax.Array,
+        temperature: jax.Array,
+    ) -> Any:
+        # R times the root of tau is a velocity.
+        root = roots(preconditioner, position)
+        at_one = jnp.ones_like(temperature)
+        factor = jnp.sqrt(2 * step_size / temperature)
+        return with_kick_of(memory, before, after, root, factor, at_one)
+
+    return Diffusion(init, propose, follow) if averaged else Diffusion(init, propose)

@@ -8,7 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
-from numpyro_contour.diffusions.base import NOISES, Diffusion, Proposal, kicks, normal_like, roots
+from numpyro_contour.diffusions.base import (
+    NOISES,
+    Diffusion,
+    Proposal,
+    kicks,
+    normal_like,
+    roots,
+    with_kick_of,
+)
 from numpyro_contour.diffusions.underdamped import check_momentum
 
 
@@ -80,6 +88,10 @@ def nose_hoover(
         at_rest = jax.tree.map(jnp.zeros_like, position)
         return Thermostat(at_rest, jnp.asarray(balance, jnp.result_type(float)))
 
+    def time(step_size: jax.Array) -> jax.Array:
+        """The time of a step."""
+        return jnp.sqrt(2 * step_size / (1 + c)) if averaged else jnp.sqrt(step_size)
+
     def propose(
         key: jax.Array,
         position: Any,
@@ -93,7 +105,7 @@ def nose_hoover(
         velocity, friction = memory
         size = sum(jnp.size(x) for x in jax.tree.leaves(position))
         root = roots(preconditioner, position)
-        h = jnp.sqrt(2 * step_size / (1 + c)) if averaged else jnp.sqrt(step_size)
+        h = time(step_size)
         kick, clipped = kicks(gradient, root, h, multiplier, temperature, curvature)
 
         def heat(velocity: Any) -> jax.Array:
@@ -124,4 +136,16 @@ def nose_hoover(
         turned = Thermostat(jax.tree.map(jnp.negative, velocity), memory.friction)
         return Proposal(moved, Thermostat(moving, friction), turned, clipped)
 
-    return Diffusion(init, propose)
+    def follow(
+        memory: Thermostat,
+        position: Any,
+        before: Any,
+        after: Any,
+        step_size: jax.Array,
+        temperature: jax.Array,
+    ) -> Thermostat:
+        root, h = roots(preconditioner, position), time(step_size)
+        velocity = with_kick_of(memory.velocity, before, after, root, h, temperature)
+        return memory._replace(velocity=velocity)
+
+    return Diffusion(init, propose, follow)

@@ -102,6 +102,11 @@ def rmsprop(
     def mean(old: Any, new: Any) -> Any:
         return jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, old, new)
 
+    def scaled(squares: Any, count: jax.Array) -> tuple[Any, Any]:
+        """The size of the gradients and the diagonal of M."""
+        size = jax.tree.map(lambda s: jnp.sqrt(s / (1 - decay**count)), squares)
+        return size, jax.tree.map(lambda s: 1 / (floor + s), size)
+
     def regress(slopes: Slopes, position: Any, gradient: Any, count: jax.Array) -> Slopes:
         """The running means after one more move; the first position has none behind it."""
 
@@ -127,8 +132,7 @@ def rmsprop(
     ) -> Proposal:
         count = memory.count + 1
         squares = mean(memory.squares, jax.tree.map(lambda g: g**2, gradient))
-        size = jax.tree.map(lambda s: jnp.sqrt(s / (1 - decay**count)), squares)
-        preconditioner = jax.tree.map(lambda s: 1 / (floor + s), size)
+        size, preconditioner = scaled(squares, count)
         slopes, change = memory.slopes, None
         if curvature:
             slopes = regress(memory.slopes, position, gradient, count)
@@ -152,4 +156,20 @@ def rmsprop(
             memory_if_refused=memory._replace(inner=proposal.memory_if_refused),
         )
 
-    return Diffusion(init, propose)
+    def follow(
+        memory: RMSprop,
+        position: Any,
+        before: Any,
+        after: Any,
+        step_size: jax.Array,
+        temperature: jax.Array,
+    ) -> RMSprop:
+        _, preconditioner = scaled(memory.squares, jnp.maximum(memory.count, 1))
+        inner = make(preconditioner, None).follow(
+            memory.inner, position, before, after, step_size, temperature
+        )
+        # The way to the new position says nothing of the curvature.
+        slopes = memory.slopes._replace(position=position, gradient=after) if curvature else ()
+        return memory._replace(inner=inner, slopes=slopes)
+
+    return Diffusion(init, propose, follow)

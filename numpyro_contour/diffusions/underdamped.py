@@ -16,6 +16,7 @@ from numpyro_contour.diffusions.base import (
     normal_like,
     remaining,
     roots,
+    with_kick_of,
 )
 
 #: momentum coefficient where neither it nor a friction is given
@@ -101,6 +102,12 @@ def underdamped(
     def init(key: jax.Array, position: Any) -> Any:
         return jax.tree.map(jnp.zeros_like, position)
 
+    def times(step_size: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        """The momentum coefficient, the time h of a step, and that for which a gradient acts."""
+        c = momentum if friction is None else jnp.exp(-friction * jnp.sqrt(step_size))
+        h = jnp.sqrt(2 * step_size / (1 + c))
+        return c, h, h if averaged else step_size / h
+
     def propose(
         key: jax.Array,
         position: Any,
@@ -111,10 +118,8 @@ def underdamped(
         multiplier: jax.Array | float,
         multiplier_noise: jax.Array | float = 0.0,
     ) -> Proposal:
-        c = momentum if friction is None else jnp.exp(-friction * jnp.sqrt(step_size))
-        h = jnp.sqrt(2 * step_size / (1 + c))
+        c, h, factor = times(step_size)
         root = roots(preconditioner, position)
-        factor = h if averaged else step_size / h
         kick, clipped = kicks(gradient, root, factor, multiplier, temperature, curvature)
         sd = jnp.sqrt((1 - c**2) * temperature)
         scale = jax.tree.map(lambda x: jnp.asarray(sd, jnp.result_type(x)), position)
@@ -137,4 +142,16 @@ def underdamped(
         moved = jax.tree.map(lambda x, r, v: x + h * r * v, position, root, path)
         return Proposal(moved, velocity, jax.tree.map(jnp.negative, memory), clipped)
 
-    return Diffusion(init, propose)
+    def follow(
+        memory: Any,
+        position: Any,
+        before: Any,
+        after: Any,
+        step_size: jax.Array,
+        temperature: jax.Array,
+    ) -> Any:
+        factor = times(step_size)[2]
+        root = roots(preconditioner, position)
+        return with_kick_of(memory, before, after, root, factor, temperature)
+
+    return Diffusion(init, propose, follow)
