@@ -61,9 +61,9 @@ def across_chains(values):
 
 @pytest.mark.parametrize("name", models.KERNELS)
 def test_a_correlated_gaussian(name):
-    start = MEAN + jax.random.normal(jax.random.key(9), (CHAINS, 5)) @ np.linalg.cholesky(
-        COVARIANCE
-    ).T
+    start = (
+        MEAN + jax.random.normal(jax.random.key(9), (CHAINS, 5)) @ np.linalg.cholesky(COVARIANCE).T
+    )
     x, w = chains_of(
         name,
         gaussian,
@@ -80,7 +80,9 @@ def test_a_correlated_gaussian(name):
     centred = x - MEAN
     second = np.einsum("cd,cdi,cdj->cij", w, centred, centred) / x.shape[1]
     covariance, error = across_chains(second)
-    assert (np.abs(covariance - COVARIANCE) < limit * error).all(), (covariance - COVARIANCE) / error
+    assert (np.abs(covariance - COVARIANCE) < limit * error).all(), (
+        covariance - COVARIANCE
+    ) / error
     # The check can fail: a wrong temperature of 20 % would be seen.
     assert (0.2 * np.diag(COVARIANCE) > limit * error.diagonal()).all(), error.diagonal()
 

@@ -10,10 +10,10 @@ from jax import random
 from scipy import stats
 
 from numpyro_contour.diffusions import langevin
+from numpyro_contour.diffusions.base import keep
 from numpyro_contour.examples import mixture
 from numpyro_contour.samplers.base import Chain
 from numpyro_contour.samplers.replica_exchange import (
-    averaged_memory,
     renew,
     replica_exchange,
     shifted,
@@ -27,7 +27,6 @@ def of(step_size, temperatures, **arguments):
         langevin(),
         Constant(step_size),
         tuple(Constant(tau) for tau in temperatures),
-        follow=averaged_memory(),
         **arguments,
     )
 
@@ -152,7 +151,6 @@ def test_a_correlated_gaussian_is_unbiased_at_a_large_step():
         Constant(0.3),
         tuple(Constant(tau) for tau in (1.0, 1.5, 2.5)),
         noisy=False,
-        follow=averaged_memory(scales),
     )
     start = MEAN + random.normal(random.key(9), (chains, 5)) @ np.linalg.cholesky(COVARIANCE).T
     x, state = run(sampler, gaussian, start, windows=2000, num_steps=10)
@@ -177,10 +175,6 @@ def square(key, x):
     return jnp.where(jnp.abs(x) < 1000.0, x**2, jnp.nan), 2 * x
 
 
-def stay(memory, *_):
-    return memory
-
-
 def at_positions(sampler, positions, energy=square):
     """The sampler's state with its replicas at given positions, and different guards."""
     state = sampler.init(random.key(0), jnp.asarray(positions[0]), energy)
@@ -200,11 +194,10 @@ def test_a_swap_exchanges_places_and_nothing_else():
     step_size, positions = 1e-4, [10.0, 1.0]
     keys = random.split(random.key(3))
 
-    def after(**arguments):
-        sampler = replica_exchange(
-            *(langevin(), Constant(step_size), (Constant(1.0), Constant(3.0))),
-            **{"follow": stay, "noisy": False} | arguments,
-        )
+    def after(follow=keep, **arguments):
+        diffusion = langevin()._replace(follow=follow)
+        ladder = Constant(1.0), Constant(3.0)
+        sampler = replica_exchange(diffusion, Constant(step_size), ladder, noisy=False, **arguments)
         return sampler.step(keys, at_positions(sampler, positions), square)
 
     apart, swapped = after(swap_every=1000), after()
@@ -219,7 +212,7 @@ def test_a_swap_exchanges_places_and_nothing_else():
     assert swapped.swaps == 1
     assert apart.swap_attempts == 0
 
-    followed = after(follow=averaged_memory())
+    followed = after(follow=langevin().follow)
     change = math.sqrt(step_size / 2) * (hot.gradient - cold.gradient)
     np.testing.assert_allclose(followed.chain.memory, cold.memory + change, rtol=1e-4)
     scale = hot.guard.step_scale / 3.0
@@ -354,14 +347,3 @@ def test_wrong_arguments(name, value):
     arguments = {"temperatures": (Constant(1.0), Constant(2.0))} | {name: value}
     with pytest.raises(ValueError, match=f"^`{name}` takes"):
         replica_exchange(langevin(), Constant(0.1), **arguments)
-
-
-def test_a_diffusion_with_memory_must_say_how_it_follows():
-    ladder = (Constant(1.0), Constant(2.0))
-    sampler = replica_exchange(langevin(), Constant(0.1), ladder)
-    with pytest.raises(ValueError, match=r"^`follow` takes"):
-        sampler.init(random.key(0), jnp.ones(()), square)
-    independent = replica_exchange(langevin("independent"), Constant(0.1), ladder)
-    state = independent.init(random.key(0), jnp.ones(()), square)
-    state = independent.step(random.split(random.key(1)), state, square)
-    assert np.isfinite(state.chain.position)

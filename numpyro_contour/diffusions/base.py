@@ -109,7 +109,7 @@ def kicks(
     temperature: jax.Array,
     curvature: Any,
 ) -> tuple[Any, jax.Array]:
-    r"""What one gradient takes from the velocity :math:`v = M^{-1/2} \dot x`, and if it was clipped.
+    r"""What a gradient takes from the velocity :math:`v = M^{-1/2} \dot x`, and if it was clipped.
 
     .. math:: f \bigl(\lambda M^{1/2} \nabla U - \tau \nabla \cdot M^{1/2}\bigr)
 

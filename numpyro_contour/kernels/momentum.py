@@ -64,9 +64,7 @@ class Underdamped(SGMCMCKernel):
             (1 + c) * step_size, (1 - c) * least_noisy_step_size(tuning, temperature)
         )
 
-    def _reach(
-        self, tuning: Tuning, temperature: jax.Array
-    ) -> tuple[jax.Array, jax.Array | float]:
+    def _reach(self, tuning: Tuning, temperature: jax.Array) -> tuple[jax.Array, jax.Array | float]:
         step_size = self._tuned_step_size(tuning, temperature)
         forgets = 1 - self._coefficient(step_size)
         return step_size / forgets, forgets

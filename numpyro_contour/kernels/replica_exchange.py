@@ -20,7 +20,7 @@ from numpyro_contour.samplers.replica_exchange import (
     replica_exchange,
     shifted,
 )
-from numpyro_contour.schedules import Constant, Schedule, ScalarOrSchedule, as_schedule
+from numpyro_contour.schedules import Constant, ScalarOrSchedule, Schedule, as_schedule
 from numpyro_contour.window import Window
 
 

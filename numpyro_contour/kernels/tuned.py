@@ -37,9 +37,7 @@ from numpyro_contour.window import Trace, Window
 def check_preconditioner(value: Any) -> Any:
     """The argument `preconditioner`."""
     if isinstance(value, str) and value not in ("identity", "rmsprop"):
-        raise checks.fail(
-            "preconditioner", value, "None, 'identity', 'rmsprop' or a pytree like z"
-        )
+        raise checks.fail("preconditioner", value, "None, 'identity', 'rmsprop' or a pytree like z")
     if value is not None and not isinstance(value, str):
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
         if not all(np.all(np.isfinite(leaf) & (leaf > 0)) for leaf in leaves):
@@ -214,9 +212,7 @@ class TunedKernel(EnergyKernel):
         """The step size of the kernel's diffusion, from that of the Langevin steps of tuning."""
         return jnp.exp(tuning.step_size.log_average)
 
-    def _reach(
-        self, tuning: Tuning, temperature: jax.Array
-    ) -> tuple[jax.Array, jax.Array | float]:
+    def _reach(self, tuning: Tuning, temperature: jax.Array) -> tuple[jax.Array, jax.Array | float]:
         """The Langevin step size that goes as far in the long run, and a limit of forgetting.
 
         The limit is the largest share of its place that a chain can forget in a step.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import random
 
 from numpyro_contour import checks
-from numpyro_contour.diffusions import DRIFT_LIMIT, Diffusion
+from numpyro_contour.diffusions import Diffusion
 from numpyro_contour.samplers.base import (
     Chain,
     Draw,
@@ -25,9 +25,6 @@ from numpyro_contour.samplers.contour import noise_of_move
 from numpyro_contour.schedules import RobbinsMonro, Schedule
 
 SWAPS = ("corrected", "naive")
-
-#: `(memory, gradient before, gradient after, step size, temperature) -> memory`
-Follow = Callable[[Any, Any, Any, jax.Array, jax.Array], Any]
 
 # The first move seen replaces the zero that the estimate starts from. A fall by 0.8 forgets the
 # way to the bulk faster than any power of the count, and leaves a scatter of 1 % after 1e5 steps.
@@ -63,7 +60,6 @@ def replica_exchange(
     correction_factor: float = 1.0,
     gain: Schedule | None = None,
     noisy: bool = True,
-    follow: Follow | None = None,
 ) -> Sampler:
     r"""Chains at temperatures :math:`\tau_1 < \dots < \tau_R`, and swaps between neighbours.
 
@@ -87,16 +83,13 @@ def replica_exchange(
         gain: schedule of the gain of the variances, called with counts from 1. None (default) for
             :math:`k^{-0.8}`.
         noisy: whether energies are noisy; exact ones need no correction. Defaults to True.
-        follow: how the diffusion's memory follows a swap, for instance `averaged_memory()`. None
-            (default) for diffusions without memory.
 
     Returns:
         A `Sampler`; its draws are those of the coldest replica, and they weigh the same, except
         where the guard has reduced the step.
 
     Raises:
-        ValueError: an argument is out of its range, or the diffusion has a memory and `follow` is
-            not given, which shows in the first call of `init`.
+        ValueError: an argument is out of its range.
 
     Source: Deng, Feng, Gao, Liang and Lin (2020), "Non-convex learning via replica exchange
     stochastic gradient MCMC"; Ceperley and Dewing (1999) for the correction; Okabe et al. (2001)
@@ -105,10 +98,10 @@ def replica_exchange(
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from numpyro_contour.diffusions import langevin
-        >>> from numpyro_contour.samplers.replica_exchange import averaged_memory, replica_exchange
+        >>> from numpyro_contour.samplers.replica_exchange import replica_exchange
         >>> from numpyro_contour.schedules import Constant
         >>> sampler = replica_exchange(langevin(), Constant(0.1), (Constant(1.0), Constant(3.0)),
-        ...                            noisy=False, follow=averaged_memory())
+        ...                            noisy=False)
         >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
         >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
         >>> state = sampler.step(jax.random.split(jax.random.key(1)), state, potential_and_grad)
@@ -131,8 +124,6 @@ def replica_exchange(
         replicas = jax.vmap(lambda key: start(key, position, potential_and_grad, diffusion))(
             random.split(key, num_replicas)
         )
-        if follow is None and jax.tree.leaves(replicas.memory):
-            raise checks.fail("follow", follow, "a function for a diffusion with memory")
         count = jnp.zeros((num_replicas - 1,), jnp.int32)
         return ReplicaExchangeSamplerState(
             *_apart(replicas), count, count, jnp.zeros((num_replicas,), jnp.result_type(float))
@@ -183,16 +174,16 @@ def replica_exchange(
         log_uniform = jnp.log(random.uniform(keys_move[-1], (num_replicas - 1,)))
         makes = offers & (log_uniform < log_chance(replicas.potential_energy, tau, variance))
         swapped = _exchange(replicas, makes)
-        if follow is not None:
-            # The temperatures of the next step are those that its noise will have.
-            memory = jax.vmap(follow)(
-                replicas.memory,
-                replicas.gradient,
-                swapped.gradient,
-                next_step_size(replicas, step_size),
-                tau,
-            )
-            swapped = swapped._replace(memory=memory)
+        memory = jax.vmap(diffusion.follow)(
+            replicas.memory,
+            swapped.position,
+            replicas.gradient,
+            swapped.gradient,
+            next_step_size(replicas, step_size),
+            tau,
+        )
+        # Without a swap not even the rounding of a change that is none.
+        swapped = swapped._replace(memory=_where(_changes(makes), memory, replicas.memory))
         return ReplicaExchangeSamplerState(
             *_apart(swapped),
             state.swap_attempts + jnp.where(offers, 1, 0),
@@ -221,43 +212,6 @@ def replica_exchange(
     return Sampler(init, step, observe, place)
 
 
-def averaged_memory(preconditioner: Any = None) -> Follow:
-    r"""`follow` for `diffusions.langevin()` with averaged noise.
-
-    The last normals R are part of the position they led to: given it their mean is
-    :math:`\sqrt{\epsilon M / (2 \tau)}\, \nabla U(x)`, exactly so on Gaussians. What is left of
-    them stays with the temperature, and the mean becomes that at the new position. Without that
-    half of the noise would be lost after each swap.
-
-    Args:
-        preconditioner: that of the diffusion. None (default) for 1.
-
-    Returns:
-        A function for the argument `follow` of `replica_exchange`.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> from numpyro_contour.samplers.replica_exchange import averaged_memory
-        >>> one = jnp.ones(1)
-        >>> averaged_memory()(0 * one, one, 3 * one, 0.5, 1.0).tolist()
-        [1.0]
-    """
-
-    def follow(
-        memory: Any, before: Any, after: Any, step_size: jax.Array, temperature: jax.Array
-    ) -> Any:
-        def moved(memory: Any, before: Any, after: Any, rate: Any) -> jax.Array:
-            # The drift in units of the noise, limited as the diffusion's drift is.
-            share = jnp.sqrt(step_size * rate / (2 * temperature))
-            means = (jnp.clip(share * g, -DRIFT_LIMIT, DRIFT_LIMIT) for g in (before, after))
-            return memory - next(means) + next(means)
-
-        rates = jax.tree.map(lambda g: 1.0, before) if preconditioner is None else preconditioner
-        return jax.tree.map(moved, memory, before, after, rates)
-
-    return follow
-
-
 def shifted(state: ReplicaExchangeSamplerState, rise: jax.Array) -> ReplicaExchangeSamplerState:
     """The state with the potential energies of all replicas raised by `rise`."""
 
@@ -278,11 +232,25 @@ def renew(
     return state._replace(chain=chain, hotter=hotter)
 
 
+def _changes(makes: jax.Array) -> jax.Array:
+    """Which replicas take part in the swaps that are made, (R,)."""
+    return jnp.pad(makes, (0, 1)) | jnp.pad(makes, (1, 0))
+
+
+def _where(chosen: jax.Array, one: Any, other: Any) -> Any:
+    """Of two trees with a leading axis the one where chosen."""
+
+    def choose(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(choose, one, other)
+
+
 def _exchange(replicas: Chain, makes: jax.Array) -> Chain:
     """The replicas after the swaps of the pairs that make one.
 
     Positions go with their energies and gradients; memory, guard and counts belong to the
-    temperature.
+    temperature. The memory follows afterwards.
     """
     up, down = jnp.pad(makes, (0, 1)), jnp.pad(makes, (1, 0))
     source = jnp.arange(len(up)) + jnp.where(up, 1, 0) - jnp.where(down, 1, 0)
