@@ -24,6 +24,8 @@ from numpyro_contour.weights import NormalisedWeights, log_normalisers
 _THETAS = ("online", "final")
 # Below this share of draws at the final temperature a schedule has hardly ended.
 _FEWEST_FINAL = 0.1
+# Below this share of swaps a hot replica is of no use to its colder neighbour.
+_FEWEST_SWAPS = 0.005
 
 
 def weighted_samples(
@@ -61,7 +63,8 @@ def weighted_samples(
             warm-up failed, with the cause and what to change; the control variate is
             far noisier in some of the posterior than elsewhere; moves were refused or
             drifts clipped in more than 1 % of the steps of a chain (clipped in 5 % where the step
-            size was tuned), or its multiplier was decided by `multiplier_bound` in more than 25 %.
+            size was tuned), or its multiplier was decided by `multiplier_bound` in more than 25 %;
+            replicas made fewer than 0.5 % of the swaps they were offered.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -200,7 +203,7 @@ def _warn_of_counters(mcmc: MCMC) -> None:
             0.25,
             "theta has not settled: run longer, or check `partition`",
         )
-    for fault in warmup_faults(mcmc):
+    for fault in warmup_faults(mcmc) + _swap_faults(sampler):
         warn_user(fault)
     for what, (counter, tolerated, advice) in counters.items():
         share = by_chain(counter, 0) / steps
@@ -208,6 +211,21 @@ def _warn_of_counters(mcmc: MCMC) -> None:
             warn_user(
                 f"{share.max():.1%} of the steps of chain {int(share.argmax())}: {what}; {advice}."
             )
+
+
+def _swap_faults(sampler: Any) -> list[str]:
+    """Neighbours in a ladder of temperatures that hardly exchange anything."""
+    if not hasattr(sampler, "swap_attempts"):
+        return []
+    rates = by_chain(sampler.swap_rates, 1).mean(0)
+    pair = int(rates.argmin())
+    if rates[pair] >= _FEWEST_SWAPS:
+        return []
+    return [
+        f"Replicas {pair} and {pair + 1} made {rates[pair]:.2%} of the swaps they were offered: put "
+        "a temperature between theirs in `temperatures`, or use larger minibatches where energies "
+        "are noisy."
+    ]
 
 
 def warn_user(message: str) -> None:

@@ -1,4 +1,4 @@
-"""Underdamped diffusions and thermostats: single steps by their formulas, many by what they sample."""
+"""Underdamped diffusions and thermostats: their steps, and what many of them sample."""
 
 import jax
 import jax.numpy as jnp

@@ -55,8 +55,8 @@ def test_a_refused_move_counts_its_gradient_once():
     x = jnp.ones(2)
     memory = diffusion.init(random.key(0), x)
     proposal = diffusion.propose(random.key(1), x, memory, x, 0.1, 1.0, 1.0)
-    assert int(proposal.memory.count) == 1
-    assert int(proposal.memory_if_refused.count) == 0
+    assert int(proposal.memory.steps) == 1
+    assert int(proposal.memory_if_refused.steps) == 0
 
 
 DIFFUSIONS = {

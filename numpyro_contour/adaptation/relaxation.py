@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,11 @@ class RelaxationTimes(NamedTuple):
     """How far the steps of a found size have gone, (d,) each."""
 
     #: how often a chain forgot its place after warm-up
-    times: jax.Array
+    times: Any
     #: M V / tau, how much of the preconditioner is the noise of the gradient
-    noise: jax.Array
+    noise: Any
     #: share of the gradient's noise in the noise of a step
-    noise_share: jax.Array
+    noise_share: Any
 
 
 def relaxation_times(
@@ -26,7 +26,7 @@ def relaxation_times(
     steps_per_draw: int,
     temperature: jax.Array,
     step_size: jax.Array,
-    fastest: float = 1.0,
+    fastest: jax.Array | float = 1.0,
 ) -> RelaxationTimes:
     r"""How often a chain forgot its place after warm-up, and the shares of noise, (d,) each.
 

@@ -16,7 +16,7 @@ class RMSprop(NamedTuple):
     """Memory of `rmsprop`."""
 
     #: steps so far
-    count: jax.Array
+    steps: jax.Array
     #: running mean of squared gradients, up to the bias of its start
     squares: Any
     #: the last position and gradient, and running means of products of their changes; () without
@@ -130,7 +130,7 @@ def rmsprop(
         multiplier: jax.Array | float,
         multiplier_noise: jax.Array | float = 0.0,
     ) -> Proposal:
-        count = memory.count + 1
+        count = memory.steps + 1
         squares = mean(memory.squares, jax.tree.map(lambda g: g**2, gradient))
         size, preconditioner = scaled(squares, count)
         slopes, change = memory.slopes, None
@@ -164,7 +164,7 @@ def rmsprop(
         step_size: jax.Array,
         temperature: jax.Array,
     ) -> RMSprop:
-        _, preconditioner = scaled(memory.squares, jnp.maximum(memory.count, 1))
+        _, preconditioner = scaled(memory.squares, jnp.maximum(memory.steps, 1))
         inner = make(preconditioner, None).follow(
             memory.inner, position, before, after, step_size, temperature
         )

@@ -35,6 +35,16 @@ def check_momentum(momentum: Any, friction: Any) -> tuple[float | None, float | 
     return momentum, None
 
 
+def coefficient(
+    momentum: float | None, friction: float | None, step_size: jax.Array
+) -> jax.Array | float:
+    """The momentum coefficient of a step, given or by the friction."""
+    if friction is not None:
+        return jnp.exp(-friction * jnp.sqrt(step_size))
+    assert momentum is not None
+    return momentum
+
+
 def underdamped(
     momentum: float | None = None,
     friction: float | None = None,
@@ -104,7 +114,7 @@ def underdamped(
 
     def times(step_size: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
         """The momentum coefficient, the time h of a step, and that for which a gradient acts."""
-        c = momentum if friction is None else jnp.exp(-friction * jnp.sqrt(step_size))
+        c = coefficient(momentum, friction, step_size)
         h = jnp.sqrt(2 * step_size / (1 + c))
         return c, h, h if averaged else step_size / h
 

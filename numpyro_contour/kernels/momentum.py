@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from numpyro_contour import checks
 from numpyro_contour.adaptation.tuning import Tuning, least_noisy_step_size
 from numpyro_contour.diffusions import Diffusion, nose_hoover, underdamped
-from numpyro_contour.diffusions.underdamped import check_momentum
+from numpyro_contour.diffusions.underdamped import check_momentum, coefficient
 from numpyro_contour.kernels.base import SGMCMCKernel
 
 
@@ -48,10 +48,7 @@ class Underdamped(SGMCMCKernel):
 
     def _coefficient(self, step_size: jax.Array) -> jax.Array | float:
         """The momentum coefficient at a step size."""
-        if self._friction is None:
-            assert self._momentum is not None
-            return self._momentum
-        return jnp.exp(-self._friction * jnp.sqrt(step_size))
+        return coefficient(self._momentum, self._friction, step_size)
 
     def _tuned_step_size(self, tuning: Tuning, temperature: jax.Array) -> jax.Array:
         """That of the Langevin step of the same time, less where the gradient is noisy.

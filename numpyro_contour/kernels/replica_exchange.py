@@ -137,7 +137,7 @@ class ReplicaExchange(SGMCMCKernel):
         rng_key: jax.Array,
         warmup: Any,
         unconstrained: jax.Array,
-    ) -> ReplicaExchangeState:
+    ) -> Any:
         return ReplicaExchangeState(
             z=z,
             potential_energy_estimate=window.draw.potential_energy,
@@ -160,7 +160,7 @@ class ReplicaExchange(SGMCMCKernel):
         # The coldest replica's is raised already.
         return shifted(sampler, rise)._replace(chain=sampler.chain)
 
-    def get_diagnostics_str(self, state: ReplicaExchangeState) -> str:
+    def get_diagnostics_str(self, state: Any) -> str:
         """The text of the progress bar."""
         rates = ", ".join(f"{float(rate):.0%}" for rate in state.swap_rates)
         return f"{super().get_diagnostics_str(state)}, swaps {rates}"
