@@ -10,12 +10,22 @@ from pathlib import Path
 import jax
 import numpyro
 
-from benchmarks import coverage, defaults, mixture, nine_modes, sensitivity, step_cost, subsampling
+from benchmarks import (
+    coverage,
+    defaults,
+    family,
+    mixture,
+    nine_modes,
+    sensitivity,
+    step_cost,
+    subsampling,
+)
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS = {
     "mixture": mixture,
     "nine_modes": nine_modes,
+    "family": family,
     "defaults": defaults,
     "sensitivity": sensitivity,
     "subsampling": subsampling,

@@ -105,7 +105,7 @@ def row(name: str, step_size: float, x: np.ndarray, weights: np.ndarray, gradien
         gradients,
         total_variation(chains, exact).mean(),
         total_variation(chains.mean(0), exact),
-        kish_share(np.log(weights)),
+        kish_share(np.where(weights > 0, np.log(np.maximum(weights, 1e-300)), -np.inf)),
     )
 
 

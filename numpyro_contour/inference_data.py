@@ -53,8 +53,9 @@ def to_inference_data(
       it comes from minibatches, and with full-data weights `energy_noise`, its standard deviation
       at the draw;
       `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
-      contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain,
-      draw, bin), as the draw left it;
+      contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain, draw, bin), as
+      the draw left it; of replica exchange the `swap_rates` so far (chain, draw, pair) and the
+      estimated variance of the energies' noise, `energy_variance` (chain, draw, replica);
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
       the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
       divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
@@ -142,6 +143,7 @@ def to_inference_data(
     if hasattr(mcmc.last_state, "log_theta"):
         groups["energy_partition"] = _energy_partition(mcmc, weights.log_normalisers)
         _add_theta(groups["sample_stats"], mcmc, collect_theta)
+    _add_swaps(groups["sample_stats"], mcmc)
     warmup = warmup_dataset(mcmc)
     if warmup is not None:
         groups["warmup"] = warmup
@@ -258,6 +260,14 @@ def _add_theta(stats: xr.Dataset, mcmc: MCMC, collect_theta: bool | int) -> None
     kept = np.arange(stride - 1, theta.shape[1], stride)
     stats["theta"] = (("chain", "theta_draw", "bin"), theta[:, kept])
     stats.coords["theta_draw"] = stats["draw"].values[kept]
+
+
+def _add_swaps(stats: xr.Dataset, mcmc: MCMC) -> None:
+    """What replica exchange has counted and learnt up to each draw."""
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    for name, dim in (("swap_rates", "pair"), ("energy_variance", "replica")):
+        if name in fields:
+            stats[name] = (("chain", "draw", dim), np.asarray(fields[name]))
 
 
 def _attributes(kernel: SGMCMCKernel) -> dict[str, Any]:

@@ -222,9 +222,9 @@ def _swap_faults(sampler: Any) -> list[str]:
     if rates[pair] >= _FEWEST_SWAPS:
         return []
     return [
-        f"Replicas {pair} and {pair + 1} made {rates[pair]:.2%} of the swaps they were offered: put "
-        "a temperature between theirs in `temperatures`, or use larger minibatches where energies "
-        "are noisy."
+        f"Replicas {pair} and {pair + 1} made {rates[pair]:.2%} of the swaps that they were "
+        "offered: put a temperature between theirs in `temperatures`, or use larger minibatches "
+        "where energies are noisy."
     ]
 
 

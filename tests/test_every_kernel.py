@@ -1,5 +1,7 @@
 """Every kernel against known distributions, with tolerances from the error across chains."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import models
@@ -7,7 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from numpyro_contour import EnergyPartition, robbins_monro, weighted_samples
+from numpyro_contour import (
+    EnergyPartition,
+    resample,
+    robbins_monro,
+    to_inference_data,
+    weighted_samples,
+)
 from numpyro_contour.examples import mixture
 
 CHAINS = 32
@@ -105,3 +113,34 @@ def test_the_mass_of_two_modes(name):
     assert abs(mass - mixture.MASS) < 4 * error + 0.01
     # It can fail: chains that stay in the mode where they start have a mass of 0.
     assert error < 0.02
+
+
+@pytest.mark.parametrize("name", models.KERNELS)
+def test_outputs_take_every_kernel(name, constrained_runs):
+    mcmc = constrained_runs(name)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*(drifts were clipped|multiplier_bound)", UserWarning)
+        x, log_weights = weighted_samples(mcmc)
+        idata = to_inference_data(mcmc)
+        plain = resample(mcmc, 50, seed=0)["posterior"]["scale"].values
+    assert log_weights.shape == x["scale"].shape == (2, 60)
+    np.testing.assert_allclose(np.exp(log_weights).mean(1), 1.0, rtol=1e-4)
+    stats = idata["sample_stats"]
+    np.testing.assert_array_equal(stats["log_weight"], log_weights)
+    assert stats.attrs["kernel"] == name
+    assert plain.size == 50
+    explored = np.isneginf(log_weights)
+    if name.startswith("Cyclical"):
+        # Two steps a draw and 6 of 20 steps that explore: three draws in ten have no weight.
+        assert abs(explored.mean() - 0.3) < 0.05
+        left_out = np.unique(x["scale"][explored])
+        assert not np.isin(plain, left_out).any()
+    else:
+        assert not explored.any()
+    if not name.startswith(("Cyclical", "Contour")):
+        np.testing.assert_array_equal(log_weights, 0.0)
+    if name.startswith("Replica"):
+        assert stats["swap_rates"].dims == ("chain", "draw", "pair")
+        assert stats["energy_variance"].shape == (2, 60, 2)
+        assert (stats["swap_rates"].values[:, -1] > 0).all()
+        assert (stats["energy_variance"].values > 0).all()
