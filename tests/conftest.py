@@ -53,6 +53,25 @@ def constrained_runs():
 
 
 @pytest.fixture(scope="session")
+def two_chains(constrained_runs):
+    """Two chains, one after the other, of each kernel; of one of each kind on `constrained_runs`.
+
+    The others run on a model that compiles faster.
+    """
+    finished = {}
+
+    def of(name):
+        if name in models.KINDS:
+            return constrained_runs(name)
+        if name not in finished:
+            kernel = models.normal_kernel(name)
+            finished[name] = models.run(kernel, 0, models.normal_data(), chains=2)
+        return finished[name]
+
+    return of
+
+
+@pytest.fixture(scope="session")
 def compilations():
     """A list to which XLA's compilations are added while the tests run."""
     seen = []

@@ -29,17 +29,16 @@ def normal_run(name, seed=0, samples=60, y=None, **arguments):
 
 @every_kernel
 @pytest.mark.parametrize("method", ["vectorized", jax.vmap], ids=["vectorized", "vmap"])
-def test_chain_methods_run_the_same_chains(name, method, constrained_runs):
-    one_by_one = constrained_runs(name)
-    together = models.run(
-        models.constrained_kernel(name),
-        0,
-        *models.constrained_data(),
-        chains=2,
-        chain_method=method,
-    )
+def test_chain_methods_run_the_same_chains(name, method, two_chains):
+    one_by_one = two_chains(name)
+    if name in models.KINDS:
+        kernel, data = models.constrained_kernel(name), models.constrained_data()
+        sites = {"scale", "shares", "upper", "inside", "twice"}
+    else:
+        kernel, data, sites = models.normal_kernel(name), (models.normal_data(),), {"mu"}
+    together = models.run(kernel, 0, *data, chains=2, chain_method=method)
     expected, found = (m.get_samples(group_by_chain=True) for m in (one_by_one, together))
-    assert found.keys() == expected.keys() == {"scale", "shares", "upper", "inside", "twice"}
+    assert found.keys() == expected.keys() == sites
     for site in expected:
         # Batched arithmetic rounds differently.
         np.testing.assert_allclose(found[site], expected[site], rtol=2e-3, atol=1e-3)
@@ -47,22 +46,21 @@ def test_chain_methods_run_the_same_chains(name, method, constrained_runs):
 
 
 PARALLEL = """
-import sys, jax, numpy as np, models
-mcmc = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
-                  chain_method="parallel")
-assert len(mcmc.last_state.rng_key.devices()) == 2
-again = models.run(models.constrained_kernel(sys.argv[1]), 0, *models.constrained_data(), chains=2,
-                   chain_method="sequential")
-for site, expected in again.get_samples(True).items():
-    np.testing.assert_allclose(mcmc.get_samples(True)[site], expected, rtol=2e-3, atol=1e-3)
-print("same chains")
+import jax, numpy as np, models
+y = models.normal_data()
+for name in models.KINDS:
+    mcmc, again = (models.run(models.normal_kernel(name), 0, y, chains=2, chain_method=method)
+                   for method in ("parallel", "sequential"))
+    assert len(mcmc.last_state.rng_key.devices()) == 2
+    found, expected = (m.get_samples(True)["mu"] for m in (mcmc, again))
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-3)
+    print(name)
 """
 
 
-@kinds
-def test_parallel_chains_on_two_devices(name, run_python):
+def test_parallel_chains_on_two_devices(run_python):
     flags = "--xla_force_host_platform_device_count=2"
-    assert "same chains" in run_python(PARALLEL, name, XLA_FLAGS=flags)
+    assert run_python(PARALLEL, XLA_FLAGS=flags).split() == list(models.KINDS)
 
 
 @kinds
@@ -285,8 +283,8 @@ def test_minibatches_and_full_data(name):
 
 
 @every_kernel
-def test_float32_throughout_by_default(name, constrained_runs):
-    leaves = jax.tree.leaves(constrained_runs(name).last_state)
+def test_float32_throughout_by_default(name, two_chains):
+    leaves = jax.tree.leaves(two_chains(name).last_state)
     floats = {x.dtype for x in map(jnp.asarray, leaves) if jnp.issubdtype(x.dtype, jnp.floating)}
     assert floats == {jnp.dtype("float32")}
 
