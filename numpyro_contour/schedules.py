@@ -125,6 +125,29 @@ def epoch_schedule(schedule: Schedule, num_rows: int, minibatch_size: int) -> Ep
     return EpochSchedule(checks.function("schedule", schedule), -(-rows // size))
 
 
+def first_value(schedule: Schedule) -> float:
+    """The value at the first step, also while JAX is tracing."""
+    with jax.ensure_compile_time_eval():
+        return float(schedule(jnp.zeros((), jnp.int32)))
+
+
+def check_warm(temperature: ScalarOrSchedule) -> None:
+    """The argument `temperature` of kernels that have no meaning without one.
+
+    Raises:
+        ValueError: it is not above 0, or a schedule that does not start above 0.
+    """
+    if not callable(temperature):
+        checks.positive("temperature", temperature)
+        return
+    first = first_value(temperature)
+    if not first > 0:
+        raise ValueError(
+            "`temperature` takes a number above 0 or a schedule that starts above 0, but got one "
+            f"that starts at {first}."
+        )
+
+
 def as_schedule(
     name: str, value: ScalarOrSchedule, check: Callable[[str, float], float]
 ) -> Schedule:

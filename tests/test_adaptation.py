@@ -35,10 +35,10 @@ from numpyro_contour.samplers.base import start
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 PLANS = {
-    "all": Plan.of(True, contour=True, finds_partition=True),
-    "step size": Plan.of(True, contour=True, finds_partition=False),
-    "partition": Plan.of(False, contour=True, finds_partition=True),
-    "SGLD": Plan.of(True, contour=False, finds_partition=False),
+    "all": Plan.of(True, adapts=True, finds_partition=True),
+    "step size": Plan.of(True, adapts=True, finds_partition=False),
+    "partition": Plan.of(False, adapts=True, finds_partition=True),
+    "SGLD": Plan.of(True, adapts=False, finds_partition=False),
 }
 
 
@@ -64,7 +64,7 @@ def test_every_stage_has_its_share(name, length):
 
 
 def test_nothing_to_find_needs_no_plan():
-    assert Plan.of(False, contour=True, finds_partition=False) is None
+    assert Plan.of(False, adapts=True, finds_partition=False) is None
 
 
 # --------------------------------------------------------------------------- step size

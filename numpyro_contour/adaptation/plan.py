@@ -17,8 +17,8 @@ class Plan:
 
     A stage is one of "descent", "tune" (step size and preconditioner), "settle" (the final step
     size, at which noise is measured), "pilot" (energies of the unflattened density), "window"
-    (flattened, the energy partition renewed at its end) and "learn" (flattened, the partition
-    kept).
+    (flattened, the energy partition renewed at its end) and "learn" (as draws are made
+    afterwards, the partition kept).
     """
 
     stages: tuple[str, ...]
@@ -26,9 +26,16 @@ class Plan:
 
     @classmethod
     def of(
-        cls, tunes_step_size: bool, contour: bool, finds_partition: bool, anchors: bool = False
+        cls, tunes_step_size: bool, adapts: bool, finds_partition: bool, anchors: bool = False
     ) -> Plan | None:
-        """The plan for what is to be found, None if that is nothing; `anchors` needs a descent."""
+        """The plan for what is to be found, None if that is nothing.
+
+        Args:
+            tunes_step_size: whether the step size is to be found.
+            adapts: whether a part is left to what adapts while the kernel samples.
+            finds_partition: whether the energy partition is to be found.
+            anchors: whether a descent is needed, for the anchor of a control variate.
+        """
         if not (tunes_step_size or finds_partition or anchors):
             return None
         shares: list[tuple[str, float]] = [("descent", 0.1)]
@@ -41,7 +48,7 @@ class Plan:
         if finds_partition:
             shares += [("pilot", 0.1)]
             shares += [("window", 0.4 / 7), ("window", 0.8 / 7), ("learn", 1.6 / 7)]
-        elif contour:
+        elif adapts:
             shares += [("learn", 0.4)]
         total = sum(share for _, share in shares)
         ends, end = [], 0.0

@@ -31,27 +31,13 @@ from numpyro_contour.partition import EnergyPartition
 from numpyro_contour.random_fields import RANDOM_FIELDS
 from numpyro_contour.samplers.base import Sampler
 from numpyro_contour.samplers.contour import ContourSamplerState, contour
-from numpyro_contour.schedules import Schedule, robbins_monro
+from numpyro_contour.schedules import Schedule, check_warm, robbins_monro
 from numpyro_contour.window import Trace, Window
 
 # Moves may rise above the top of a partition that was found by so many sds of the energy's noise,
 # and by so many nats more than there are coordinates.
 _NOISE_MARGIN = 4.0
 _LEAST_MARGIN = 20.0
-
-
-def _check_temperature(value: Any) -> None:
-    """The argument `temperature`, where 0 or less leaves nothing to flatten from the start."""
-    if not callable(value):
-        checks.positive("temperature", value)
-        return
-    with jax.ensure_compile_time_eval():
-        first = float(value(jnp.zeros((), jnp.int32)))
-    if not first > 0:
-        raise ValueError(
-            "`temperature` takes a number above 0 or a schedule that starts above 0, but got one "
-            f"that starts at {first}."
-        )
 
 
 class ContourKernel(SGMCMCKernel):
@@ -85,7 +71,7 @@ class ContourKernel(SGMCMCKernel):
         super().__init__(model, potential_fn, **arguments)
         if partition is not None and not isinstance(partition, EnergyPartition):
             raise checks.fail("partition", partition, "None or an EnergyPartition")
-        _check_temperature(arguments.get("temperature", 1.0))
+        check_warm(arguments.get("temperature", 1.0))
         if multiplier_bound is not None:
             multiplier_bound = checks.number("multiplier_bound", multiplier_bound)
             if multiplier_bound >= 1:
@@ -148,7 +134,7 @@ class ContourKernel(SGMCMCKernel):
     def _plan(self) -> Plan | None:
         return Plan.of(
             self._step_size is None,
-            contour=True,
+            adapts=True,
             finds_partition=self._partition is None,
             anchors=self._anchors,
         )

@@ -16,6 +16,7 @@ from numpyro_contour.adaptation.tuning import Tuning, least_noisy_step_size
 from numpyro_contour.diffusions import Diffusion, nose_hoover, underdamped
 from numpyro_contour.diffusions.underdamped import check_momentum, coefficient
 from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.schedules import check_warm
 
 
 class Underdamped(SGMCMCKernel):
@@ -85,9 +86,8 @@ class NoseHoover(Underdamped):
             momentum = checks.positive("momentum", momentum)
         if "friction" in arguments:
             raise checks.fail("friction", arguments["friction"], "nothing: the friction adapts")
+        check_warm(arguments.get("temperature", 1.0))
         super().__init__(model, potential_fn, momentum=momentum, **arguments)
-        first = self._temperature(jnp.zeros((), jnp.int32))
-        checks.positive("temperature", first)
 
     def _make_diffusion(
         self, preconditioner: Any, gradient_noise: Any = None, curvature: Any = None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import checks
@@ -20,7 +19,7 @@ from numpyro_contour.samplers.replica_exchange import (
     replica_exchange,
     shifted,
 )
-from numpyro_contour.schedules import Constant, ScalarOrSchedule, Schedule, as_schedule
+from numpyro_contour.schedules import Constant, ScalarOrSchedule, Schedule, as_schedule, first_value
 from numpyro_contour.window import Window
 
 
@@ -68,7 +67,7 @@ def check_temperatures(temperatures: Any) -> tuple[Schedule, ...]:
         ladder = tuple(as_schedule("temperatures", tau, checks.positive) for tau in temperatures)
     except ValueError:
         raise checks.fail("temperatures", temperatures, takes) from None
-    first = [float(tau(jnp.zeros((), jnp.int32))) for tau in ladder]
+    first = [first_value(tau) for tau in ladder]
     if not all(colder < hotter for colder, hotter in zip([0.0, *first], first)):
         raise checks.fail("temperatures", temperatures, takes)
     return ladder

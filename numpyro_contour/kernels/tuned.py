@@ -106,7 +106,7 @@ class TunedKernel(EnergyKernel):
         """The plan of the warm-up, None where everything is given."""
         return Plan.of(
             self._step_size is None,
-            contour=self._adapts,
+            adapts=self._adapts,
             finds_partition=False,
             anchors=self._anchors,
         )
