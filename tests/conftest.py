@@ -37,6 +37,13 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs():
+    """Every compiled program holds memory maps, and a process may have some 65,000 of them."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def constrained_runs():
     """Two chains, one after the other, on the model with constrained sites, for each kernel."""
