@@ -242,8 +242,8 @@ def test_noise_that_forces_small_steps_is_named():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             weighted_samples(mcmc)
-        times, share = relaxation_times(mcmc)
-        return [str(w.message) for w in caught], times[:, 0], share[:, 0]
+        found = relaxation_times(mcmc)
+        return [str(w.message) for w in caught], found.times[:, 0], found.noise[:, 0]
 
     # V / c = N**2 / n / N is 500, and the largest step 0.4 / V: 100 draws of 20 steps are
     # 1.6 relaxation times, and the chain only diffuses; with 1,000 steps they are 80.
