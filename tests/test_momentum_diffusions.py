@@ -8,6 +8,8 @@ from jax import random
 from scipy.linalg import solve_discrete_lyapunov
 
 from numpyro_contour.diffusions import langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.samplers.sgld import sgld
+from numpyro_contour.schedules import Constant
 
 KEY = random.key(3)
 
@@ -245,3 +247,19 @@ def test_preconditioned_memories_follow_as_their_diffusion_does():
     found = thermostat.follow(warm, y, g, 3 * g, 0.1, 1.0)
     np.testing.assert_allclose(found.velocity, expected, rtol=1e-6)
     assert found.friction == warm.friction
+
+
+def test_a_refused_move_turns_the_velocity():
+    def walled(key, x):
+        return jnp.where(x > 1.0, jnp.nan, 0.0), jnp.zeros(())
+
+    sampler = sgld(underdamped(0.9), Constant(0.02), Constant(1e-12))
+    state = sampler.init(KEY, jnp.array(0.99), walled)
+    chain = state.chain._replace(memory=jnp.array(1.0))
+    refused = sampler.step(random.split(KEY), state._replace(chain=chain), walled).chain
+    assert not bool(refused.accepted)
+    assert float(refused.memory) == -1.0
+    made = sampler.step(
+        random.split(KEY), state._replace(chain=chain._replace(position=jnp.array(0.5))), walled
+    ).chain
+    assert float(made.memory) == pytest.approx(0.9, rel=1e-4)

@@ -43,7 +43,7 @@ _LEAST_MARGIN = 20.0
 class ContourKernel(SGMCMCKernel):
     """Base of the contour kernels; its arguments are described at `ContourSGLD`.
 
-    A kernel with another diffusion defines `_diffusion(warmup, z)`.
+    A kernel with another diffusion defines `_make_diffusion`.
     """
 
     #: width of a bin of a partition that is found, in standard deviations of the energy

@@ -20,7 +20,8 @@ class ContourSGLD(ContourKernel):
 
     Args:
         model, potential_fn, num_steps, draw, minibatch_size, energy, noise: as for `SGLD`.
-        step_size, preconditioner, init_strategy, chunk_bytes: as for `SGLD`.
+        step_size, preconditioner, curvature_correction: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         partition: an `EnergyPartition`, in nats. None (default) to find it in warm-up, which needs
             `num_warmup` of at least 20 draws.

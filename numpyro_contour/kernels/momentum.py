@@ -18,7 +18,6 @@ from numpyro_contour.diffusions.underdamped import check_momentum, coefficient
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.schedules import check_warm
 
-
 # Largest step size with a preconditioner that was found. On two modes of mass 0.6 and 0.4 contour
 # with momentum finds 0.593 +- 0.003 at this step and 0.562 +- 0.004 at twice that.
 _LARGEST_STEP_SIZE = 0.2
