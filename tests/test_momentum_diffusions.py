@@ -263,3 +263,57 @@ def test_a_refused_move_turns_the_velocity():
         random.split(KEY), state._replace(chain=chain._replace(position=jnp.array(0.5))), walled
     ).chain
     assert float(made.memory) == pytest.approx(0.9, rel=1e-4)
+
+
+def test_a_step_of_the_splitting_thermostat_is_its_formula():
+    x, g, v = jnp.array([1.0, -2.0]), jnp.array([0.3, 0.7]), jnp.array([0.4, -0.2])
+    eps, tau, c, f = 0.2, 1.5, 0.8, 0.3
+    diffusion = nose_hoover(c)
+    memory = diffusion.init(KEY, x)
+    np.testing.assert_allclose(memory.friction, -np.log(c), rtol=1e-6)
+    proposal = propose(diffusion, x, memory._replace(velocity=v, friction=f), g, eps, tau, -0.4)
+    h = np.sqrt(2 * eps / (1 + c))
+    kicked = v - h * -0.4 * g
+    half = f + 0.5 * h**2 * (kicked @ kicked / (2 * tau) - 1)
+    sd = np.sqrt(tau * -np.log(c) * (1 - np.exp(-2 * half)) / half)
+    moving = np.exp(-half) * kicked + sd * normals()
+    np.testing.assert_allclose(proposal.position, x + h / 2 * (kicked + moving), rtol=1e-5)
+    friction = half + 0.5 * h**2 * (moving @ moving / (2 * tau) - 1)
+    np.testing.assert_allclose(proposal.memory.friction, friction, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [langevin, underdamped, nose_hoover])
+def test_the_curvature_makes_up_for_a_preconditioner_of_the_position(make):
+    """M = 1 / (0.2 + x**2): without its drift the chain would stay where steps are short."""
+
+    def variance(curved):
+        def gradient_and_more(x):
+            m = 1 / (0.2 + x**2)
+            return m, -2 * x * m**2 if curved else None
+
+        def propose_at(key, x, memory):
+            m, curvature = gradient_and_more(x)
+            diffusion = make(noise="independent", preconditioner=m, curvature=curvature)
+            return diffusion.propose(key, x, memory, x, eps, 1.0, 1.0)
+
+        @jax.jit
+        @jax.vmap
+        def chain(key):
+            x = random.normal(key, (5,))
+            memory = make(noise="independent").init(key, x)
+
+            def body(carry, key):
+                proposal = propose_at(key, *carry)
+                return (proposal.position, proposal.memory), jnp.mean(proposal.position**2)
+
+            squares = jax.lax.scan(body, (x, memory), random.split(key, 6000))[1]
+            return squares[1000:].mean()
+
+        squares = np.asarray(chain(random.split(random.key(0), 256)), np.float64)
+        return squares.mean(), squares.std(ddof=1) / 16
+
+    eps = 0.01 if make is langevin else 0.002
+    found, error = variance(True)
+    assert abs(found - 1) < 4 * error + 0.05
+    found, error = variance(False)
+    assert abs(found - 1) > 0.2

@@ -1,11 +1,15 @@
 """Preconditioning by running means: the formulas of preconditioned SGLD, and what it samples."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
+import models
 import numpy as np
 import pytest
 from jax import random
 
+from numpyro_contour import EnergyPartition, weighted_samples
 from numpyro_contour.diffusions import langevin, nose_hoover, rmsprop, underdamped
 
 HESSIAN = np.array([9.0, 0.5])
@@ -41,7 +45,7 @@ def test_steps_are_those_of_preconditioned_sgld(curvature):
             # dM/dx of the formula in the module, with the Hessian known.
             change = -(1 - decay) * m**2 / (size + floor) * g * HESSIAN
             expected = expected + tau * eps * change
-        np.testing.assert_allclose(places[k], expected, rtol=2e-3, atol=1e-4)
+        np.testing.assert_allclose(places[k], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_curvature_is_that_of_a_quadratic():
@@ -104,3 +108,52 @@ def test_arguments_out_of_range():
         rmsprop(langevin_of, decay=1.0)
     with pytest.raises(ValueError, match="`floor` takes a number above 0"):
         rmsprop(langevin_of, floor=0.0)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(
+    ("name", "step_size", "curvature"),
+    [
+        ("SGLD", 2e-3, False),
+        ("SGLD", 2e-3, True),
+        ("SGHMC", 2e-4, True),
+        ("SGNHT", 2e-4, False),
+        ("ContourSGHMC", 2e-4, True),
+        ("ReplicaExchangeSGLD", 2e-3, False),
+    ],
+)
+def test_kernels_on_minibatches(name, step_size, curvature):
+    """1,000 rows, 100 at a time: the noise of the gradient, of sd 100, decides M."""
+    rows, chains = 1000, 16
+    y = models.normal_data(mean=0.3, rows=rows)
+    mean, sd = float(y.mean()), rows**-0.5
+    kernel = models.KERNELS[name](
+        models.normal,
+        partition=EnergyPartition(1000.0, 2000.0, 20),
+        step_size=step_size,
+        preconditioner="rmsprop",
+        curvature_correction=curvature,
+        num_steps=50,
+    )
+    mcmc = models.run(
+        kernel,
+        0,
+        y,
+        model_kwargs={"minibatch": 100},
+        init_params={"mu": mean + sd * random.normal(random.key(8), (chains,))},
+        chains=chains,
+        chain_method="vectorized",
+        warmup=20,
+        samples=1000,
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*of the swaps", UserWarning)
+        samples, log_weights = weighted_samples(mcmc)
+    w, mu = np.exp(log_weights), np.asarray(samples["mu"], np.float64)
+    means = (w * mu).mean(1)
+    assert abs(means.mean() - mean) < 4 * means.std(ddof=1) / chains**0.5
+    found = (w * (mu - mean) ** 2).mean(1) ** 0.5 / sd
+    # The noise of the gradient adds eps M V / (2 (1 - c)) = 10 % to the variance.
+    error = found.std(ddof=1) / chains**0.5
+    assert abs(found.mean() - (1.0 if name == "SGNHT" else 1.05)) < 4 * error + 0.01
+    assert error < 0.015
