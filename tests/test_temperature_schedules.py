@@ -134,3 +134,12 @@ def test_momentum_descends_faster():
         mcmc = models.run(kernel, 0, warmup=0, samples=150, init_params=jnp.ones(2))
         ends[kernel_class] = float(potential(mcmc.get_samples()[-1]))
     assert ends[SGHMC] < 1e-2 * ends[SGLD]
+
+
+def test_windows_that_hold_colder_steps_are_left_out_too():
+    temperature = optax.piecewise_constant_schedule(0.25, {50: 4.0})
+    kernel = SGLD(potential_fn=quadratic, step_size=0.1, temperature=temperature, num_steps=7)
+    mcmc = models.run(kernel, 0, warmup=0, samples=20, init_params=jnp.ones(3))
+    counted = np.isfinite(weighted_samples(mcmc)[1][0])
+    # The eighth window takes the steps from 49 to 55.
+    np.testing.assert_array_equal(counted, np.arange(20) >= 8)
