@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.flat import unravel_like
-from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.sgld import SGLD, SGLDState
 from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
 from numpyro_contour.samplers.replica_exchange import (
     SWAPS,
@@ -23,29 +22,8 @@ from numpyro_contour.schedules import Constant, ScalarOrSchedule, Schedule, as_s
 from numpyro_contour.window import Window
 
 
-class ReplicaExchangeState(NamedTuple):
-    """State of the replica exchange kernels."""
-
-    #: the draw of the coldest replica, unconstrained
-    z: Any
-    #: potential energy of the draw as the chain saw it, in nats
-    potential_energy_estimate: jax.Array
-    #: log weight of the draw and its window; 0 unless the guard reduced steps
-    log_weight: jax.Array
-    #: log weight of the draw alone
-    draw_log_weight: jax.Array
-    #: step size of the step that left the draw
-    step_size: jax.Array
-    #: state of the pure sampler: where all replicas are, their swaps and the guard's counts
-    sampler: ReplicaExchangeSamplerState
-    rng_key: jax.Array
-    #: what the warm-up has found, () where everything is given
-    warmup: Any = ()
-
-    @property
-    def position(self) -> Any:
-        """Where the coldest replica is; equal to `z` unless the draw stands for a window."""
-        return unravel_like(self.sampler.chain.position, self.z)
+class ReplicaExchangeState(SGLDState):
+    """State of the replica exchange kernels: that of `SGLD`, whose draws are the coldest's."""
 
     @property
     def swap_rates(self) -> jax.Array:
@@ -73,7 +51,7 @@ def check_temperatures(temperatures: Any) -> tuple[Schedule, ...]:
     return ladder
 
 
-class ReplicaExchange(SGMCMCKernel):
+class ReplicaExchange(SGLD):
     """A kernel whose chain is the coldest of several, `samplers.replica_exchange`."""
 
     # Hot replicas leave the place where tuning has ended, and the variance of energies is learnt.
@@ -137,16 +115,8 @@ class ReplicaExchange(SGMCMCKernel):
         warmup: Any,
         unconstrained: jax.Array,
     ) -> Any:
-        return ReplicaExchangeState(
-            z=z,
-            potential_energy_estimate=window.draw.potential_energy,
-            log_weight=window.log_weight,
-            draw_log_weight=window.draw.log_weight,
-            step_size=window.draw.step_size,
-            sampler=sampler_state,
-            rng_key=rng_key,
-            warmup=warmup,
-        )
+        plain = super()._state(z, window, sampler_state, rng_key, warmup, unconstrained)
+        return ReplicaExchangeState(*plain)
 
     def _evaluated_anew(
         self, key: jax.Array, sampler: ReplicaExchangeSamplerState, energy: PotentialAndGrad

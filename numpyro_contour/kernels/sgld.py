@@ -9,7 +9,7 @@ import jax
 from numpyro_contour.flat import unravel_like
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.samplers.sgld import SGLDSamplerState, sgld
+from numpyro_contour.samplers.sgld import sgld
 from numpyro_contour.window import Window
 
 
@@ -27,7 +27,7 @@ class SGLDState(NamedTuple):
     #: step size of the step that left the draw
     step_size: jax.Array
     #: state of the pure sampler: where the chain is and the guard's counts
-    sampler: SGLDSamplerState
+    sampler: Any
     rng_key: jax.Array
     #: what the warm-up has found, () where everything is given
     warmup: Any = ()
