@@ -146,3 +146,16 @@ def test_outputs_take_every_kernel(name):
         assert stats["swap_rates"].dims == ("chain", "draw", "pair")
         assert stats["energy_variance"].shape == (2, 60, 2)
         assert (stats["energy_variance"].values > 0).all()
+
+
+def test_a_ladder_that_hardly_swaps_is_told():
+    """The noise of ten of a hundred rows leaves the correction no swap; all rows leave many."""
+    for energy, warns in (("minibatch", True), ("full", False)):
+        kernel = models.normal_kernel("ReplicaExchangeSGLD", energy=energy)
+        mcmc = models.run(kernel, 0, models.normal_data(), samples=200)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            weighted_samples(mcmc)
+        said = [w for w in caught if "Replicas 0 and 1 made" in str(w.message)]
+        assert bool(said) == warns
+        assert all(w.filename == __file__ for w in said)

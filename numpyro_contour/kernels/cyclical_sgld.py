@@ -14,8 +14,7 @@ class CyclicalSGLD(Cyclical, SGLD):
 
     The first part of a cycle, at temperature 0, explores; its draws carry log weight -inf, and
     every output of this package leaves them out: use `weighted_samples`, not
-    `mcmc.get_samples()`. Modes are found, not weighed: how often cycles end in a mode is
-    not its probability.
+    `mcmc.get_samples()`. How often cycles end in a mode is not its probability.
 
     Args:
         step_size: the peak :math:`\epsilon_0`, a number or a schedule. None (default) for twice the
