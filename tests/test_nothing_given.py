@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import models
 import numpy as np
 import pytest
+from scipy import stats
 
 from numpyro_contour import SGHMC, SGLD, SGNHT, CyclicalSGLD, to_inference_data, weighted_samples
 from numpyro_contour.adaptation.tuning import NOISE_SHARE
@@ -43,11 +44,14 @@ def test_scales_over_two_orders(name):
     x, w = np.asarray(x, np.float64) / SCALES, np.exp(log_weights)[..., None]
     mean = (w * x).mean(1)
     error = mean.std(0, ddof=1) / chains**0.5
-    assert (np.abs(mean.mean(0)) < 4.5 * error).all()
+    # The Bonferroni quantile for 60 comparisons with 15 degrees of freedom.
+    limit = stats.t.ppf(1 - 0.001 / 60, chains - 1)
+    assert (np.abs(mean.mean(0)) < limit * error).all()
     assert (error < 0.05).all()
-    sd = (w * x**2).mean(1)
-    error = sd.std(0, ddof=1) / chains**0.5
-    assert (np.abs(sd.mean(0) - 1) < 4.5 * error + 0.03).all(), (sd.mean(0), error)
+    square = (w * x**2).mean(1)
+    error = square.std(0, ddof=1) / chains**0.5
+    assert (np.abs(square.mean(0) - 1) < limit * error + 0.02).all()
+    assert (error < 0.03).all()
     idata = to_inference_data(mcmc)
     assert idata["warmup"]["relaxation_times"].min() > 100
 
@@ -61,7 +65,7 @@ def test_a_step_with_momentum_takes_the_time_of_a_langevin_step():
     # In 200 dimensions the acceptance asks for steps below the largest that are allowed.
     assert steps[SGLD] < 0.1
     assert steps[SGHMC] == pytest.approx(1.9 * steps[SGLD], rel=0.1)
-    assert steps[SGNHT] == pytest.approx(1.9 * steps[SGLD], rel=0.2)
+    assert steps[SGNHT] == pytest.approx(0.1)  # its largest
     # The first of a cycle.
     assert steps[CyclicalSGLD] == pytest.approx(2 * steps[SGLD], rel=0.1)
 

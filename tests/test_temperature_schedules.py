@@ -113,12 +113,15 @@ def test_without_temperature_it_is_gradient_descent_to_the_optimum(kernel_class,
         logits = X @ b
         return jnp.sum(jax.nn.softplus(logits) - y * logits) + 0.5 * b @ b
 
-    value_and_grad = jax.jit(jax.value_and_grad(potential))
+    X64, y64 = np.asarray(X, np.float64), np.asarray(y, np.float64)
+
+    def in_double_precision(b):
+        logits = X64 @ b
+        value = np.sum(np.logaddexp(0, logits) - y64 * logits) + 0.5 * b @ b
+        return value, X64.T @ (1 / (1 + np.exp(-logits)) - y64) + b
+
     optimum = optimize.minimize(
-        lambda b: tuple(np.asarray(v, np.float64) for v in value_and_grad(jnp.asarray(b))),
-        np.zeros(4),
-        jac=True,
-        method="L-BFGS-B",
+        in_double_precision, np.zeros(4), jac=True, method="L-BFGS-B", options={"gtol": 1e-8}
     ).x
     kernel = kernel_class(potential_fn=potential, step_size=2e-3, temperature=0.0, noise=noise)
     mcmc = models.run(kernel, 0, warmup=0, samples=1000, init_params=jnp.zeros(4))
