@@ -8,6 +8,7 @@ from scipy import stats
 
 from numpyro_contour import SGHMC, SGLD, SGNHT, CyclicalSGLD, to_inference_data, weighted_samples
 from numpyro_contour.adaptation.tuning import NOISE_SHARE
+from numpyro_contour.examples import mixture
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -84,3 +85,26 @@ def test_momentum_takes_smaller_steps_where_gradients_are_noisy():
     assert found[None] == pytest.approx(2 * NOISE_SHARE, rel=0.01)
     for momentum in (0.7, 0.9):
         assert found[momentum] == pytest.approx(2 * NOISE_SHARE * (1 - momentum), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["ContourSGHMC", "ContourSGNHT"])
+def test_steps_with_momentum_are_short_enough_for_the_mass_of_two_modes(name):
+    """At the step that Langevin's limit would allow the mass is 0.56, or no partition is found."""
+    chains = 32
+    kernel = getattr(models.numpyro_contour, name)(
+        potential_fn=mixture.potential, num_steps=50, collect_theta=False
+    )
+    mcmc = models.run(
+        kernel,
+        0,
+        warmup=300,
+        samples=1000,
+        chains=chains,
+        chain_method="vectorized",
+        init_params=jnp.where(jnp.arange(chains) % 5 < 2, -6.0, 4.0),
+    )
+    x, log_weights = weighted_samples(mcmc)
+    mass = (np.exp(log_weights) * (np.asarray(x) > mixture.DIVIDE)).mean(1)
+    error = mass.std(ddof=1) / chains**0.5
+    assert abs(mass.mean() - mixture.MASS) < 4 * error + 0.015
+    assert error < 0.015
