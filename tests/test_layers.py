@@ -34,6 +34,7 @@ PURE = [
 STATISTICS = {"arviz_versions.py"}
 ABOVE = {
     "control_variate",
+    "draw_temperatures",
     "enumeration",
     "estimators",
     "examples",

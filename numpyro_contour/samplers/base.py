@@ -142,3 +142,13 @@ def time_weight(chain: Chain) -> jax.Array:
 def next_step_size(chain: Chain, step_size: Schedule) -> jax.Array:
     """The step size of the next attempt."""
     return step_size(chain.steps) * chain.guard.step_scale
+
+
+def unweighted_draw(chain: Chain, step_size: Schedule) -> Draw:
+    """The draw of a sampler whose positions weigh the same, but for the guard's time weight."""
+    return Draw(
+        chain.position,
+        chain.potential_energy,
+        time_weight(chain),
+        next_step_size(chain, step_size),
+    )

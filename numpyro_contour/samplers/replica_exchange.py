@@ -19,7 +19,7 @@ from numpyro_contour.samplers.base import (
     advance,
     next_step_size,
     start,
-    time_weight,
+    unweighted_draw,
 )
 from numpyro_contour.samplers.contour import noise_of_move
 from numpyro_contour.schedules import RobbinsMonro, Schedule
@@ -192,13 +192,7 @@ def replica_exchange(
         )
 
     def observe(state: ReplicaExchangeSamplerState) -> Draw:
-        chain = state.chain
-        return Draw(
-            chain.position,
-            chain.potential_energy,
-            time_weight(chain),
-            next_step_size(chain, step_size),
-        )
+        return unweighted_draw(state.chain, step_size)
 
     def place(state: ReplicaExchangeSamplerState, chain: Chain) -> ReplicaExchangeSamplerState:
         """The coldest replica at the chain, all others at its position."""

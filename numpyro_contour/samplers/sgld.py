@@ -13,9 +13,8 @@ from numpyro_contour.samplers.base import (
     PotentialAndGrad,
     Sampler,
     advance,
-    next_step_size,
     start,
-    time_weight,
+    unweighted_draw,
 )
 from numpyro_contour.schedules import Schedule
 
@@ -65,13 +64,7 @@ def sgld(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sa
         )
 
     def observe(state: SGLDSamplerState) -> Draw:
-        chain = state.chain
-        return Draw(
-            chain.position,
-            chain.potential_energy,
-            time_weight(chain),
-            next_step_size(chain, step_size),
-        )
+        return unweighted_draw(state.chain, step_size)
 
     def place(state: SGLDSamplerState, chain: Chain) -> SGLDSamplerState:
         return state._replace(chain=chain)
