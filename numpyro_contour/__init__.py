@@ -4,6 +4,7 @@ Kernels for `numpyro.infer.MCMC` that flatten the energy barriers between the mo
 with subsampled likelihoods, and hand out weighted draws.
 """
 
+from numpyro_contour.diagnosis import Report, diagnose
 from numpyro_contour.expectations import Expectation, expectation
 from numpyro_contour.inference_data import to_inference_data
 from numpyro_contour.kernels.contour_sghmc import ContourSGHMC
@@ -41,6 +42,8 @@ __all__ = [
     "Expectation",
     "ReplicaExchangeSGHMC",
     "ReplicaExchangeSGLD",
+    "Report",
+    "diagnose",
     "epoch_schedule",
     "expectation",
     "predictive",

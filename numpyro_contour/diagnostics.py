@@ -26,13 +26,31 @@ from numpyro_contour.estimates import (
     weighted_quantile,
     weighted_sd,
 )
+from numpyro_contour.flattening_diagnostics import (
+    counted_share,
+    end_masses,
+    histogram_flatness,
+    noise_in_bins,
+    round_trips,
+    share_above,
+    theta_drift,
+    theta_spread,
+)
 from numpyro_contour.weights import NormalisedWeights, kish_share, normalise
 
 __all__ = [
     "NormalisedWeights",
+    "counted_share",
+    "end_masses",
+    "histogram_flatness",
     "kish_share",
+    "noise_in_bins",
     "normalise",
     "pareto_khat",
+    "round_trips",
+    "share_above",
+    "theta_drift",
+    "theta_spread",
     "weighted_ess",
     "weighted_eti",
     "weighted_hdi",

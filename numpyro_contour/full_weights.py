@@ -10,10 +10,6 @@ from numpyro_contour.flat import by_chain
 from numpyro_contour.full_energies import full_energies
 from numpyro_contour.smoothing import smoothed
 
-# More noise than so many bins, and so many times the median, in this share of a posterior: where
-# the noise is ten bins wide modes are hardly ever left.
-_TOO_NOISY = 10.0
-_SHARE = 0.01
 # Draws whose theta is shaped at once.
 _DRAWS = 1024
 
@@ -51,29 +47,6 @@ def full_data_correction(mcmc: MCMC, theta: str) -> np.ndarray:
         felt = smoothed(values, place(full.energy[chain]), noise)
         correction[chain] = felt - smoothed(values, place(seen[chain]), np.zeros(()))
     return kernel.settings["zeta"] * correction
-
-
-def anchor_fault(noise: np.ndarray, log_weights: np.ndarray, width: np.ndarray) -> str | None:
-    """Why one anchor a chain is not enough, None if it is.
-
-    Args:
-        noise: standard deviation of the energy's estimate at each draw in nats, (chains, draws).
-        log_weights: log weights of the draws, each chain's of mean 1.
-        width: width of a bin in nats, (chains,).
-    """
-    weights = np.exp(log_weights).ravel()
-    order = np.argsort(noise.ravel())
-    median = noise.ravel()[order][np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)]
-    bad = (noise > _TOO_NOISY * width[:, None]) & (noise > _TOO_NOISY * median)
-    share = weights[bad.ravel()].sum() / max(weights.sum(), 1e-30)
-    if share < _SHARE:
-        return None
-    return (
-        f"One anchor does not serve the whole posterior: the noise of the control variate is "
-        f"{median:.3g} nats in the median, but {np.median(noise[bad]):.3g} nats in {share:.0%} of "
-        f"it, where little is flattened and steps are too noisy. Use larger minibatches, or "
-        f"compare with `energy='minibatch'`."
-    )
 
 
 def _nodes_of_chain(mcmc: MCMC, theta: str, chain: int) -> np.ndarray:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import arviz as az
-import jax
 import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.arviz_versions import RunAdapter, from_datasets, to_datasets
-from numpyro_contour.draw_temperatures import draw_temperatures
-from numpyro_contour.flat import by_chain
-from numpyro_contour.full_energies import energy_offsets, full_energies
+from numpyro_contour.diagnosis.diagnose import report_of
+from numpyro_contour.equipartition import equipartition
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.log_likelihood import log_likelihoods
-from numpyro_contour.schedules import Constant
-from numpyro_contour.warmup_report import warmup_dataset
-from numpyro_contour.weighted_draws import (
-    has_full_data_weights,
-    kernel_of,
-    named_draws,
-    weights_of_run,
-)
+from numpyro_contour.run_groups import attributes, run_groups
+from numpyro_contour.run_weights import weights_of_run
+from numpyro_contour.runs import kernel_of, named_draws
+from numpyro_contour.warn import warn_user
 
 
 def to_inference_data(
@@ -124,7 +117,7 @@ def to_inference_data(
     draws = named_draws(mcmc.get_samples(group_by_chain=True))
     groups = to_datasets(
         az.from_numpyro(
-            RunAdapter(mcmc, draws, _sample_stats(mcmc, weights.log_weights, energy)),
+            RunAdapter(mcmc, draws, {}),
             coords=coords,
             dims=dims,
             log_likelihood=False,
@@ -140,35 +133,16 @@ def to_inference_data(
         )
     if prior is not None:
         groups |= _prior(prior, groups)
-    if hasattr(mcmc.last_state, "log_theta"):
-        groups["energy_partition"] = _energy_partition(mcmc, weights.log_normalisers)
-        _add_theta(groups["sample_stats"], mcmc, collect_theta)
-    _add_swaps(groups["sample_stats"], mcmc)
-    warmup = warmup_dataset(mcmc)
-    if warmup is not None:
-        groups["warmup"] = warmup
-    for name in ("posterior", "sample_stats"):
-        groups[name].attrs.update(_attributes(kernel))
+    groups |= run_groups(mcmc, weights, energy, collect_theta)
+    groups["posterior"].attrs |= attributes(kernel)
+    groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
+    identity = equipartition(mcmc, weights.log_weights)
+    if identity is not None:
+        groups["equipartition"] = identity
+    report = report_of(groups)
+    if report.faults:
+        warn_user(report.warning())
     return from_datasets(groups)
-
-
-def _sample_stats(mcmc: MCMC, log_weight: np.ndarray, energy: str | None) -> dict[str, np.ndarray]:
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    seen = np.asarray(fields["potential_energy_estimate"])
-    stats = {"log_weight": log_weight}
-    if mcmc.sampler.has_exact_energy(mcmc._args, mcmc._kwargs):
-        stats["lp"] = -seen
-    else:
-        offsets = energy_offsets(mcmc.last_state)[:, None]
-        stats["potential_energy_estimate"] = seen + offsets
-        if energy is None and has_full_data_weights(mcmc):
-            full = full_energies(mcmc)
-            stats |= {"lp": -(full.energy + offsets), "energy_noise": full.noise}
-    temperatures = draw_temperatures(mcmc)
-    if temperatures is not None:
-        stats["temperature"] = temperatures[1]
-    per_draw = ("step_size", "energy_bin", "gradient_multiplier")
-    return stats | {name: np.asarray(fields[name]) for name in per_draw if name in fields}
 
 
 def _drop_factors(groups: dict[str, xr.Dataset]) -> None:
@@ -226,66 +200,3 @@ def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str,
         variable = xr.Dataset({name: (("chain", "draw", *rest), array)}, numbers | used)
         datasets[group] = variable.merge(datasets.get(group, xr.Dataset()))
     return datasets
-
-
-def _energy_partition(mcmc: MCMC, log_normalisers: np.ndarray) -> xr.Dataset:
-    state = mcmc.last_state
-    edges = (
-        by_chain(state.partition.edges, 1).astype(np.float64)
-        + energy_offsets(mcmc.last_state)[:, None]
-    )
-    values = {
-        "lower_edge": edges[:, :-1],
-        "upper_edge": edges[:, 1:],
-        "theta": np.exp(by_chain(state.log_theta, 1).astype(np.float64)),
-        "visits": by_chain(state.sampler.theta.bin_counts, 1),
-    }
-    return xr.Dataset(
-        {name: (("chain", "bin"), value) for name, value in values.items()}
-        | {"log_normaliser": (("chain",), log_normalisers)},
-        {"chain": np.arange(edges.shape[0])},
-    )
-
-
-def _add_theta(stats: xr.Dataset, mcmc: MCMC, collect_theta: bool | int) -> None:
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    if collect_theta is False or "log_theta" not in fields:
-        return
-    theta = np.exp(np.asarray(fields["log_theta"], dtype=np.float64))
-    stride = int(collect_theta)
-    if stride == 1:
-        stats["theta"] = (("chain", "draw", "bin"), theta)
-        return
-    # The last of each stride, so that draws and their theta end together.
-    kept = np.arange(stride - 1, theta.shape[1], stride)
-    stats["theta"] = (("chain", "theta_draw", "bin"), theta[:, kept])
-    stats.coords["theta_draw"] = stats["draw"].values[kept]
-
-
-def _add_swaps(stats: xr.Dataset, mcmc: MCMC) -> None:
-    """What replica exchange has counted and learnt up to each draw."""
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    for name, dim in (("swap_rates", "pair"), ("energy_variance", "replica")):
-        if name in fields:
-            stats[name] = (("chain", "draw", dim), np.asarray(fields[name]))
-
-
-def _attributes(kernel: SGMCMCKernel) -> dict[str, Any]:
-    """Settings and versions, as netCDF and Zarr can hold them."""
-    settings = {name: _attribute(value) for name, value in kernel.settings.items()}
-    from numpyro_contour import __version__  # not there yet while this module is imported
-
-    versions = {"numpyro_contour_version": __version__, "jax_version": jax.__version__}
-    return {"kernel": type(kernel).__name__} | settings | versions
-
-
-def _attribute(value: Any) -> str | float:
-    if isinstance(value, Constant):
-        return value.value
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return json.dumps(value)
-    return getattr(value, "__qualname__", None) or str(value)

@@ -11,8 +11,8 @@ import numpy as np
 
 from numpyro_contour import checks
 from numpyro_contour.full_energies import energy_offsets
+from numpyro_contour.runs import kernel_of
 from numpyro_contour.warmup_report import warmup_dataset
-from numpyro_contour.weighted_draws import kernel_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

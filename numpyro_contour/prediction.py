@@ -11,7 +11,8 @@ from numpyro.infer import MCMC, Predictive
 from numpyro_contour import checks
 from numpyro_contour.numpy_data import indexable
 from numpyro_contour.resampling import METHODS
-from numpyro_contour.weighted_draws import kernel_of, weighted_samples
+from numpyro_contour.runs import kernel_of
+from numpyro_contour.weighted_draws import weighted_samples
 from numpyro_contour.weights import normalise
 
 

@@ -16,8 +16,9 @@ from numpyro_contour import checks, diagnostics
 from numpyro_contour.arviz_versions import from_datasets, summary_table, tail_levels
 from numpyro_contour.estimates import checked_prob
 from numpyro_contour.resampling import resample, weighted_groups
+from numpyro_contour.runs import kernel_of, named_draws
 from numpyro_contour.warmup_report import noise_text
-from numpyro_contour.weighted_draws import kernel_of, named_draws, weighted_samples
+from numpyro_contour.weighted_draws import weighted_samples
 from numpyro_contour.weights import normalise
 
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -1,4 +1,4 @@
-"""What the warm-up of a run has found, and whether it can be trusted."""
+"""What the warm-up of a run has found."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from numpyro.infer import MCMC
 
 from numpyro_contour.adaptation.relaxation import RelaxationTimes
 from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE
-from numpyro_contour.adaptation.warmup import SD_RANGE
 from numpyro_contour.flat import by_chain, coordinate_names
 from numpyro_contour.full_energies import energy_offsets
 
-# Below this mean of the acceptance statistic (0.9 is aimed at) no step size was found.
-_LOWEST_ACCEPTANCE = 0.6
-# Fewest relaxation times from which anything can be estimated.
-_FEWEST_RELAXATIONS = 10
-# A mean energy that falls by this many standard deviations from one stage to the next has not
-# settled.
-_FALL = 2.0
+# An energy that spreads less than this share of itself is at rest: it is rounded to that.
+_AT_REST = 1e-7
 
 
 def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
@@ -31,6 +25,8 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
         return None
     warmup = mcmc.last_state.warmup
     history = {name: _float64(x, 1) for name, x in warmup.history._asdict().items()}
+    moved = history["energy_sd"][:, -1] > _AT_REST * np.abs(history["energy"][:, -1])
+    ended = by_chain(warmup.iteration, 0) >= by_chain(warmup.length, 0)
     for name in ("energy", "lower", "upper"):
         history[name] += energy_offsets(mcmc.last_state)[:, None]
     history["lower_edge"], history["upper_edge"] = history.pop("lower"), history.pop("upper")
@@ -38,6 +34,7 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
         del history["lower_edge"], history["upper_edge"]
     tuning = warmup.tuning
     values: dict[str, Any] = {name: (("chain", "stage"), x) for name, x in history.items()}
+    values |= {"ended": (("chain",), ended.astype(int)), "moved": (("chain",), moved.astype(int))}
     values["energy_noise"] = (("chain",), np.sqrt(_float64(tuning.energy_noise, 0)))
     if hasattr(mcmc.last_state, "partition"):
         width = _float64(mcmc.last_state.partition.width, 0)
@@ -59,73 +56,6 @@ def warmup_dataset(mcmc: MCMC) -> xr.Dataset | None:
     coords = {"chain": chains, "stage": numbered, "coordinate": coordinates}
     draws = int(np.max(warmup.length))
     return xr.Dataset(values, coords, {"num_warmup": draws, "target_acceptance": TARGET_ACCEPTANCE})
-
-
-def warmup_faults(mcmc: MCMC) -> list[str]:
-    """Why the warm-up of a run cannot be trusted, one sentence each; none if it can."""
-    stages = mcmc.sampler.stage_names()
-    if not stages:
-        return []
-    state = mcmc.last_state
-    history = {name: _float64(x, 1) for name, x in state.warmup.history._asdict().items()}
-    done = by_chain(state.warmup.iteration, 0) >= by_chain(state.warmup.length, 0)
-    if not done.all():
-        return ["The warm-up has not ended: nothing that was tuned is final."]
-    faults = []
-    energy, sd = history["energy"], history["energy_sd"]
-    if not np.isfinite(energy[:, -1]).all():
-        chain = int(np.argmin(np.isfinite(energy[:, -1])))
-        faults.append(
-            f"The potential energy of chain {chain} was not finite during warm-up: check the model "
-            "for NaN, and `init_strategy` for a start outside its support."
-        )
-    still = sd[:, -1] <= 1e-7 * np.maximum(np.abs(energy[:, -1]), 1e-30)
-    if still.any():
-        faults.append(
-            f"Chain {int(np.argmax(still))} did not move in warm-up: whatever was accepted is too "
-            "small to change the potential energy. Check the model around the start for values "
-            "that are not finite."
-        )
-    before = len(stages) - 2
-    fall = (energy[:, before] - energy[:, -1]) / np.maximum(sd[:, -1], 1e-30)
-    if np.nanmax(fall, initial=0.0) > _FALL:
-        chain = int(np.nanargmax(fall))
-        faults.append(
-            f"The potential energy of chain {chain} was still falling when the warm-up ended, by "
-            f"{fall[chain]:.1f} of its standard deviations: raise `num_warmup`."
-        )
-    measured = [i for i, stage in enumerate(stages) if stage in ("tune", "settle")]
-    if "tune" in stages:
-        acceptance = history["acceptance"][:, measured[-1]]
-        if np.nanmin(acceptance, initial=1.0) < _LOWEST_ACCEPTANCE:
-            chain = int(np.nanargmin(acceptance))
-            faults.append(
-                f"No step size was found for chain {chain}: moves at the final one have a mean "
-                f"acceptance of {acceptance[chain]:.2f} where 0.9 was aimed at. Raise "
-                "`num_warmup`, or give `step_size`."
-            )
-    found = relaxation_times(mcmc)
-    if found is not None:
-        times = np.where(found.noise > 0.5, found.times, np.inf)
-        chain, coordinate = (int(i) for i in np.unravel_index(np.argmin(times), times.shape))
-        if times[chain, coordinate] < _FEWEST_RELAXATIONS:
-            name = coordinate_names(state.z, batch=int(mcmc.num_chains > 1))[coordinate]
-            faults.append(
-                f"The noise of the gradient forces steps too small to move in this run: `{name}` "
-                f"of chain {chain} had time to forget its place {times[chain, coordinate]:.2g} "
-                "times. Use larger minibatches, or raise `num_samples` or `num_steps`."
-            )
-    if "pilot" in stages:
-        ratio = sd[:, -1] / np.maximum(sd[:, stages.index("pilot")], 1e-30)
-        outside = ~still & ((ratio < SD_RANGE[0]) | (ratio > SD_RANGE[1]))
-        if outside.any():
-            chain = int(np.argmax(outside))
-            faults.append(
-                f"The energy partition of chain {chain} is pinned at its limits: the spread of the "
-                f"energy is {ratio[chain]:.2g} of what the pilot saw. Raise `num_warmup`, or give "
-                "`partition`."
-            )
-    return faults
 
 
 def noise_text(mcmc: MCMC) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +32,21 @@ class Window(NamedTuple):
     log_weight: jax.Array
     #: all of its steps; None before the first
     trace: Trace | None = None
+
+    @property
+    def lowest_energy(self) -> jax.Array:
+        """The lowest potential energy of its positions, in nats."""
+        return self._of_energies(jnp.min)
+
+    @property
+    def highest_energy(self) -> jax.Array:
+        """The highest potential energy of its positions, in nats."""
+        return self._of_energies(jnp.max)
+
+    def _of_energies(self, extreme: Callable) -> jax.Array:
+        if self.trace is None:
+            return self.draw.potential_energy
+        return extreme(self.trace.potential_energy)
 
 
 def run_window(

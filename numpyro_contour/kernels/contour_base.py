@@ -109,6 +109,12 @@ class ContourKernel(SGMCMCKernel):
             "energy_bin",
             "gradient_multiplier",
             "step_size",
+            "lowest_energy",
+            "highest_energy",
+            "steps",
+            "refused",
+            "clipped",
+            "bounded",
             "unconstrained",
         )
         return (*fields, "log_theta") if self._collect_theta else fields
@@ -274,6 +280,8 @@ class ContourKernel(SGMCMCKernel):
             energy_bin=window.draw.energy_bin,
             gradient_multiplier=window.draw.gradient_multiplier,
             step_size=window.draw.step_size,
+            lowest_energy=window.lowest_energy,
+            highest_energy=window.highest_energy,
             sampler=sampler_state,
             rng_key=rng_key,
             unconstrained=unconstrained,

@@ -31,6 +31,9 @@ class ContourState(NamedTuple):
     gradient_multiplier: jax.Array
     #: step size of the step that left the draw
     step_size: jax.Array
+    #: lowest and highest potential energy, in nats, of the positions that the draw stands for
+    lowest_energy: jax.Array
+    highest_energy: jax.Array
     #: state of the pure sampler: where the chain is, and theta, the partition and all counts
     sampler: ContourSamplerState
     rng_key: jax.Array
@@ -43,6 +46,26 @@ class ContourState(NamedTuple):
     def position(self) -> Any:
         """Where the chain is; equal to `z` unless the draw stands for a window."""
         return unravel_like(self.sampler.chain.position, self.z)
+
+    @property
+    def steps(self) -> jax.Array:
+        """Steps attempted since the start."""
+        return self.sampler.chain.steps
+
+    @property
+    def refused(self) -> jax.Array:
+        """How many of them were refused."""
+        return self.sampler.chain.guard.refused
+
+    @property
+    def clipped(self) -> jax.Array:
+        """In how many of them the drift was clipped."""
+        return self.sampler.chain.guard.clipped
+
+    @property
+    def bounded(self) -> jax.Array:
+        """In how many of them `multiplier_bound` decided the gradient multiplier."""
+        return self.sampler.bounded
 
     @property
     def log_theta(self) -> jax.Array:

@@ -37,6 +37,21 @@ class SGLDState(NamedTuple):
         """Where the chain is; equal to `z` unless the draw stands for a window."""
         return unravel_like(self.sampler.chain.position, self.z)
 
+    @property
+    def steps(self) -> jax.Array:
+        """Steps attempted since the start."""
+        return self.sampler.chain.steps
+
+    @property
+    def refused(self) -> jax.Array:
+        """How many of them were refused."""
+        return self.sampler.chain.guard.refused
+
+    @property
+    def clipped(self) -> jax.Array:
+        """In how many of them the drift was clipped."""
+        return self.sampler.chain.guard.clipped
+
 
 class SGLD(SGMCMCKernel):
     r"""Stochastic gradient Langevin dynamics on minibatches of any NumPyro model.
@@ -101,7 +116,16 @@ class SGLD(SGMCMCKernel):
     @property
     def default_fields(self) -> tuple[str, ...]:
         """The state fields that are collected for each draw."""
-        return ("z", "potential_energy_estimate", "log_weight", "draw_log_weight", "step_size")
+        return (
+            "z",
+            "potential_energy_estimate",
+            "log_weight",
+            "draw_log_weight",
+            "step_size",
+            "steps",
+            "refused",
+            "clipped",
+        )
 
     def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
         diffusion, step_size = self._diffusion(warmup, z)

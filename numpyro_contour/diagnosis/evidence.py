@@ -1,0 +1,126 @@
+"""What a diagnosis is made from: the groups of an InferenceData, by the names of the field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from numpyro_contour.estimates import weighted_quantile, weighted_sd
+from numpyro_contour.weights import checked_log_weights, log_normalisers
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run's groups; arrays have the chain as first axis, the draw as second."""
+
+    groups: dict[str, xr.Dataset]
+
+    @cached_property
+    def stats(self) -> xr.Dataset:
+        """The group `sample_stats`."""
+        return self.groups["sample_stats"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings, as they are kept with the draws."""
+        return self.stats.attrs
+
+    def group(self, name: str) -> xr.Dataset | None:
+        """A group, None if there is none."""
+        return self.groups.get(name)
+
+    def per_draw(self, name: str) -> np.ndarray | None:
+        """A variable of `sample_stats`, (chains, draws, ...), None if there is none."""
+        if name not in self.stats:
+            return None
+        return self.stats[name].transpose("chain", "draw", ...).values
+
+    def per_chain(self, group: str, name: str) -> np.ndarray | None:
+        """A variable (chains, ...) of another group in float64, None if there is none."""
+        found = self.group(group)
+        if found is None or name not in found:
+            return None
+        return found[name].transpose("chain", ...).values.astype(np.float64)
+
+    @cached_property
+    def log_weights(self) -> np.ndarray:
+        """Log weights of mean 1 in each chain that has any, (chains, draws)."""
+        array = checked_log_weights(self.per_draw("log_weight"))
+        normalisers = log_normalisers(array)
+        return array - np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
+
+    @cached_property
+    def weighed(self) -> bool:
+        """Whether every chain has draws with weight."""
+        return bool(np.isfinite(self.log_weights).any(1).all())
+
+    @cached_property
+    def energy(self) -> np.ndarray:
+        """Potential energies of the draws in nats, (chains, draws), exact ones if known."""
+        lp = self.per_draw("lp")
+        if lp is not None:
+            return -lp.astype(np.float64)
+        seen = self.per_draw("potential_energy_estimate")
+        assert seen is not None
+        return seen.astype(np.float64)
+
+    @cached_property
+    def typical_energy(self) -> float:
+        """The weighted median of the draws' potential energies, in nats."""
+        return float(weighted_quantile(self.energy, self.log_weights, 0.5))
+
+    @cached_property
+    def energy_sd(self) -> float:
+        """The weighted standard deviation of the draws' potential energies, in nats."""
+        return float(weighted_sd(self.energy, self.log_weights))
+
+    @cached_property
+    def temperature(self) -> float:
+        """Tau of the draws that have weight."""
+        scheduled = self.per_draw("temperature")
+        if scheduled is not None:
+            return float(scheduled[0, -1])
+        return float(self.settings["temperature"])
+
+    @property
+    def is_contour(self) -> bool:
+        """Whether there is an energy partition."""
+        return "energy_partition" in self.groups
+
+    @cached_property
+    def lower(self) -> np.ndarray:
+        """Lower ends of the chains' partitions in nats, (chains,)."""
+        return self._edge("lower_edge")[:, 0]
+
+    @cached_property
+    def upper(self) -> np.ndarray:
+        """Upper ends of the chains' partitions in nats, (chains,)."""
+        return self._edge("upper_edge")[:, -1]
+
+    @cached_property
+    def width(self) -> np.ndarray:
+        """Widths of the chains' bins in nats, (chains,)."""
+        return (self.upper - self.lower) / self._edge("upper_edge").shape[1]
+
+    def _edge(self, name: str) -> np.ndarray:
+        edges = self.per_chain("energy_partition", name)
+        assert edges is not None
+        return edges
+
+    @cached_property
+    def noise(self) -> np.ndarray | None:
+        """The sd of the energy's noise in nats: at each draw, or one number a chain (chains, 1).
+
+        None where it is not known, 0 where energies are exact.
+        """
+        per_draw = self.per_draw("energy_noise")
+        if per_draw is not None:
+            return per_draw.astype(np.float64)
+        if "potential_energy_estimate" not in self.stats:
+            return np.zeros((len(self.log_weights), 1))
+        found = self.per_chain("warmup", "energy_noise")
+        return None if found is None else found[:, None]

@@ -1,0 +1,67 @@
+"""Whether the noise of subsampled energies leaves anything of the bins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
+from numpyro_contour.flattening_diagnostics import noise_in_bins
+
+# With noise of three bins crossings fall to a half, with ten hardly any are left.
+_MOST_BINS = 3.0
+# More noise than so many bins, and so many times the median, in this share of a posterior: where
+# the noise is ten bins wide modes are hardly ever left.
+_TOO_NOISY = 10.0
+_MOST_NOISY_SHARE = 0.01
+
+
+def energy_noise(evidence: Evidence) -> list[Verdict]:
+    """The noise of the potential energy beside the width of a bin."""
+    if not evidence.is_contour:
+        return []
+    noise = evidence.noise
+    if noise is None:
+        return [unknown("energy noise", "How noisy the energies were was not measured.")]
+    if noise.max() == 0:
+        words = "Potential energies were exact."
+        return [verdict("energy noise", 0.0, _MOST_BINS, False, words, "")]
+    bins = noise_in_bins(noise, evidence.width)
+    chain = int(bins.argmax())
+    words = (
+        f"Subsampling moves the potential energy of chain {chain} by "
+        f"{np.median(noise[chain]):.3g} nats, {bins[chain]:.2g} bins (limit {_MOST_BINS:g})."
+    )
+    advice = (
+        "Barriers drown in it: use larger minibatches, `energy='control_variate'` or "
+        "`energy='full'`."
+    )
+    return [
+        verdict("energy noise", bins[chain], _MOST_BINS, bins[chain] > _MOST_BINS, words, advice)
+    ]
+
+
+def anchors(evidence: Evidence) -> list[Verdict]:
+    """Whether one anchor of the control variate serves the whole posterior."""
+    in_use = evidence.per_chain("warmup", "control_variate")
+    noise = evidence.per_draw("energy_noise")
+    if in_use is None or noise is None or not evidence.is_contour or not in_use.any():
+        return []
+    weights = np.exp(evidence.log_weights)
+    order = np.argsort(noise, axis=None)
+    reached = np.cumsum(weights.ravel()[order])
+    median = noise.ravel()[order][np.searchsorted(reached, reached[-1] / 2)]
+    bad = (noise > _TOO_NOISY * evidence.width[:, None]) & (noise > _TOO_NOISY * median)
+    share = weights[bad].sum() / max(weights.sum(), 1e-30)
+    is_bad = share >= _MOST_NOISY_SHARE
+    elsewhere = f", but {np.median(noise[bad]):.3g} nats in {share:.0%} of it" if bad.any() else ""
+    words = (
+        f"One anchor {'does not serve' if is_bad else 'serves'} the whole posterior: the noise of "
+        f"the control variate is {median:.3g} nats in the median{elsewhere} (limit "
+        f"{_MOST_NOISY_SHARE:.0%})."
+    )
+    advice = (
+        "Little is flattened there, and steps are too noisy: use larger minibatches, or compare "
+        "with `energy='minibatch'`."
+    )
+    return [verdict("anchor", share, _MOST_NOISY_SHARE, is_bad, words, advice)]

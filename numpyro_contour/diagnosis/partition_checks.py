@@ -1,0 +1,74 @@
+"""Whether the energy partition fits the energies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.report import Verdict, verdict
+from numpyro_contour.flattening_diagnostics import end_masses
+
+# Below the partition nothing is flattened: a well that reaches so many temperatures below it keeps
+# the chain e**(zeta * depth) times as long.
+_DEEPEST = 1.0
+# More visits than this above the partition, where nothing is flattened either.
+_MOST_ABOVE = 0.05
+# Within a bin the flattening follows one slope: a bin wider than this many standard deviations of
+# the energy holds the posterior and the foot of its barriers.
+_WIDEST = 3.0
+
+
+def partition(evidence: Evidence) -> list[Verdict]:
+    """Lower end, upper end and width of the bins."""
+    if not evidence.is_contour or not evidence.weighed:
+        return []
+    return [_below(evidence), _above(evidence), _width(evidence)]
+
+
+def _below(evidence: Evidence) -> Verdict:
+    depth = (evidence.lower - evidence.typical_energy) / evidence.temperature
+    chain = int(depth.argmax())
+    below = np.mean(
+        np.exp(evidence.log_weights) * (evidence.energy < evidence.lower[:, None]), axis=1
+    )
+    words = (
+        f"{below[chain]:.0%} of the posterior lies below the partition of chain {chain}: half of "
+        f"it is below {evidence.typical_energy:.4g} nats, the partition begins at "
+        f"{evidence.lower[chain]:.4g} (limit {_DEEPEST:g} above)."
+    )
+    advice = (
+        "It is too narrow below, where nothing is flattened: lower `lower`, or leave `partition` "
+        "to the warm-up."
+    )
+    is_bad = depth[chain] > _DEEPEST
+    return verdict("partition below", depth[chain], _DEEPEST, is_bad, words, advice)
+
+
+def _above(evidence: Evidence) -> Verdict:
+    visits = evidence.per_chain("energy_partition", "visits")
+    assert visits is not None
+    # The last bin also holds the visits above it: the bin before says how many are its own.
+    last = end_masses(visits)[:, 1]
+    above = last - visits[:, -2] / np.maximum(visits.sum(1), 1)
+    chain = int(above.argmax())
+    words = (
+        f"{max(above[chain], 0):.1%} of the steps of chain {chain} were above its partition, which "
+        f"ends at {evidence.upper[chain]:.4g} nats (limit {_MOST_ABOVE:.0%})."
+    )
+    advice = (
+        "It is too narrow above, where nothing is flattened: raise `upper`, or leave `partition` "
+        "to the warm-up."
+    )
+    is_bad = above[chain] > _MOST_ABOVE
+    return verdict("partition above", above[chain], _MOST_ABOVE, is_bad, words, advice)
+
+
+def _width(evidence: Evidence) -> Verdict:
+    ratio = evidence.width / max(evidence.energy_sd, 1e-30)
+    chain = int(ratio.argmax())
+    words = (
+        f"A bin of chain {chain} is {evidence.width[chain]:.3g} nats wide, {ratio[chain]:.2g} "
+        f"standard deviations of the potential energy (limit {_WIDEST:g})."
+    )
+    advice = "Bins are too wide: raise `num_bins`, or leave `partition` to the warm-up."
+    return verdict("bin width", ratio[chain], _WIDEST, ratio[chain] > _WIDEST, words, advice)

@@ -1,0 +1,152 @@
+"""What a diagnosis says: a verdict for each check, as text, HTML and numbers."""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+GOOD, BAD, UNKNOWN = "good", "bad", "not checked"
+
+_MARKS = {GOOD: "ok", BAD: "BAD", UNKNOWN: "?"}
+_COLOURS = {GOOD: "#2e7d32", BAD: "#c62828", UNKNOWN: "#757575"}
+_WIDTH = 98
+
+
+class Verdict(NamedTuple):
+    """The outcome of one check."""
+
+    #: name of the check
+    check: str
+    #: "good", "bad" or "not checked"
+    outcome: str
+    #: what was measured, NaN if it was not
+    figure: float
+    #: from where on it is bad
+    limit: float
+    #: what was found, in words
+    finding: str
+    #: what to change where it is bad, else ""
+    advice: str = ""
+
+    @property
+    def text(self) -> str:
+        """Finding and advice as one paragraph."""
+        return f"{self.finding} {self.advice}".strip()
+
+
+def verdict(
+    check: str, figure: float, limit: float, is_bad: bool, finding: str, advice: str
+) -> Verdict:
+    """A verdict on a figure, which is not one where the figure is NaN."""
+    figure, limit = float(figure), float(limit)
+    if math.isnan(figure):
+        return Verdict(check, UNKNOWN, figure, limit, finding)
+    if is_bad:
+        return Verdict(check, BAD, figure, limit, finding, advice)
+    return Verdict(check, GOOD, figure, limit, finding)
+
+
+def unknown(check: str, why: str) -> Verdict:
+    """A check that could not be made."""
+    return Verdict(check, UNKNOWN, math.nan, math.nan, why)
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """All verdicts on a run; printed as text, shown as a table in notebooks.
+
+    Attributes:
+        title: the kernel and the size of the run.
+        verdicts: one for each check that applies, causes before their consequences.
+    """
+
+    title: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def faults(self) -> tuple[Verdict, ...]:
+        """The bad verdicts; the first is the cause to mend first."""
+        return tuple(v for v in self.verdicts if v.outcome == BAD)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether no verdict is bad."""
+        return not self.faults
+
+    def __getitem__(self, check: str) -> Verdict:
+        """The verdict of a check by its name."""
+        for found in self.verdicts:
+            if found.check == check:
+                return found
+        raise KeyError(f"{check!r} is not among {[v.check for v in self.verdicts]}")
+
+    @property
+    def headline(self) -> str:
+        """The report in one sentence."""
+        if self.trusted:
+            return "No fault was found."
+        names = ", ".join(v.check for v in self.faults)
+        return f"{len(self.faults)} {'fault' if len(self.faults) == 1 else 'faults'}: {names}."
+
+    def warning(self) -> str:
+        """The text of a warning: the first fault in full, the others by name."""
+        first, *others = self.faults
+        more = f" Further: {', '.join(v.check for v in others)}." if others else ""
+        return (
+            f"This run cannot be trusted: {first.check}. {first.text}{more} "
+            "`diagnose` has the whole report."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report for programs: "title", "trusted", and a dictionary of each verdict's fields.
+
+        Figures that were not measured are None, so that it can be written as JSON.
+        """
+        numbers = lambda x: None if math.isnan(x) else x
+        return {
+            "title": self.title,
+            "trusted": self.trusted,
+            "verdicts": [
+                v._asdict() | {"figure": numbers(v.figure), "limit": numbers(v.limit)}
+                for v in self.verdicts
+            ],
+        }
+
+    def __repr__(self) -> str:
+        """The report as text, faults first."""
+        lines = [self.title, self.headline, ""]
+        for v in self._ordered():
+            head = f"{_MARKS[v.outcome]:>4}  {v.check}: "
+            lines += textwrap.wrap(
+                head + v.text, _WIDTH, subsequent_indent=" " * 6, break_on_hyphens=False
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The report as a table for notebooks, faults first."""
+        rows = "".join(
+            f'<tr><td style="color: {_COLOURS[v.outcome]}; text-align: left">'
+            f"<b>{v.outcome}</b></td>"
+            f'<td style="text-align: left">{html.escape(v.check)}</td>'
+            f'<td style="text-align: right">{_number(v.figure)}</td>'
+            f'<td style="text-align: right">{_number(v.limit)}</td>'
+            f'<td style="text-align: left">{html.escape(v.finding)} '
+            f"<b>{html.escape(v.advice)}</b></td></tr>"
+            for v in self._ordered()
+        )
+        header = "".join(f"<th>{name}</th>" for name in ("", "check", "figure", "limit", ""))
+        return (
+            f"<p><b>{html.escape(self.title)}</b><br>{html.escape(self.headline)}</p>"
+            f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+    def _ordered(self) -> list[Verdict]:
+        order = (BAD, GOOD, UNKNOWN)
+        return sorted(self.verdicts, key=lambda v: order.index(v.outcome))
+
+
+def _number(x: float) -> str:
+    return "" if math.isnan(x) else f"{x:.3g}"

@@ -1,0 +1,148 @@
+"""Whether the steps kept to their density: the guard, and the gradient's own identity."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
+from numpyro_contour.flattening_diagnostics import counted_share
+
+# Refused moves and clipped drifts bias the draws.
+_MOST_REFUSED = 0.01
+_MOST_CLIPPED = 0.01
+# A step size that was accepted as aimed is clipped where energies are high: measured on the
+# mixture, 1.1 % clipped and the same mode masses without the clip.
+_MOST_CLIPPED_IF_TUNED = 0.05
+# Variances that are off by so much, and by so many standard errors: of many coordinates one is
+# four standard errors off by chance once in some hundred runs.
+_MOST_OFF = 0.2
+_ERRORS = 5.0
+# Below this share of draws at the final temperature a schedule has hardly ended.
+_FEWEST_FINAL = 0.1
+# Below this share of swaps a hot replica is of no use to its colder neighbour.
+_FEWEST_SWAPS = 0.005
+
+
+def final_temperature(evidence: Evidence) -> list[Verdict]:
+    """Draws at the temperature of the last one, where a schedule changes it."""
+    temperature = evidence.per_draw("temperature")
+    if temperature is None:
+        return []
+    share = (temperature == temperature[:, -1:]).mean()
+    words = (
+        f"{share:.1%} of the draws were made at the final temperature (limit {_FEWEST_FINAL:.0%}); "
+        "the others have no weight."
+    )
+    advice = "Let the schedule `temperature` end earlier, or raise `num_samples`."
+    return [verdict("temperature", share, _FEWEST_FINAL, share < _FEWEST_FINAL, words, advice)]
+
+
+def guard(evidence: Evidence) -> list[Verdict]:
+    """Moves that were refused and drifts that were clipped."""
+    steps = evidence.per_draw("steps")
+    if steps is None:
+        return [unknown("refused moves", "The file does not say how many moves were refused.")]
+    tuned = evidence.settings.get("step_size") == "tuned"
+    most_clipped = _MOST_CLIPPED_IF_TUNED if tuned else _MOST_CLIPPED
+    smaller = (
+        "Raise `num_warmup`, or give a smaller `step_size`." if tuned else "Lower `step_size`."
+    )
+    return [
+        _share(
+            evidence,
+            "refused moves",
+            "refused",
+            _MOST_REFUSED,
+            "moves were refused because the potential energy or its gradient was not finite, or "
+            "rose far above a partition found in warm-up",
+            "Check the data and the model for NaN, or lower `step_size`.",
+        ),
+        _share(
+            evidence,
+            "step size",
+            "clipped",
+            most_clipped,
+            "drifts were clipped to three standard deviations of the noise",
+            smaller,
+        ),
+    ]
+
+
+def multiplier_bound(evidence: Evidence) -> list[Verdict]:
+    """Steps whose gradient multiplier was decided by its bound."""
+    # It does not bias, since the weights follow the same bounded Psi, but where most steps are at
+    # the bound little is flattened as theta would have it.
+    if not evidence.is_contour or evidence.per_draw("bounded") is None:
+        return []
+    return [
+        _share(
+            evidence,
+            "multiplier bound",
+            "bounded",
+            0.25,
+            "gradient multipliers were decided by `multiplier_bound`",
+            "Theta asks for a steeper flattening than is allowed: lower `multiplier_bound`, run "
+            "longer if theta has not settled, or check `partition`.",
+        )
+    ]
+
+
+def _share(
+    evidence: Evidence, check: str, name: str, limit: float, what: str, advice: str
+) -> Verdict:
+    share = counted_share(evidence.per_draw(name), evidence.per_draw("steps"))
+    chain = int(share.argmax())
+    words = f"{share[chain]:.1%} of the steps of chain {chain}: {what} (limit {limit:.0%})."
+    return verdict(check, share[chain], limit, share[chain] > limit, words, advice)
+
+
+def equipartition(evidence: Evidence) -> list[Verdict]:
+    """Whether the draws have the variances that the gradient of the potential energy asks for."""
+    group = evidence.group("equipartition")
+    if group is None:
+        why = "Too few draws, or too many rows, to hold the draws against the gradient."
+        return [unknown("variances", why)]
+    ratio, mcse = group["ratio"].values, np.maximum(group["mcse"].values, 1e-12)
+    off = np.where(np.isfinite(ratio), ratio - 1, np.inf)
+    mean_off, mean_mcse = float(group["mean_ratio"]) - 1, max(float(group["mean_mcse"]), 1e-12)
+    surely = np.abs(off) > _ERRORS * mcse
+    worst = int(np.argmax(np.where(surely, np.abs(off), 0.0)))
+    figure, error = off[worst], mcse[worst]
+    where = f"`{group['coordinate'].values[worst]}`"
+    if not surely[worst]:
+        figure, error, where = mean_off, mean_mcse, "all coordinates, in the mean,"
+    is_bad = abs(figure) > max(_MOST_OFF, _ERRORS * error)
+    words = (
+        f"Draws of {where} vary {1 + figure:.2f} +- {error:.2f} times as much as the gradient of "
+        f"the potential energy says they should (limit {1 + _MOST_OFF:g})."
+    )
+    advice = _advice(evidence)
+    return [verdict("variances", figure, _MOST_OFF, is_bad, words, advice)]
+
+
+def _advice(evidence: Evidence) -> str:
+    if evidence.settings.get("weight") == "piecewise":
+        return "Use the weights that belong to the drift, `weight='consistent'`."
+    if evidence.noise is None or evidence.noise.max(initial=0.0) > 0:
+        return "Lower `step_size`, or use larger minibatches: their noise heats the chain."
+    return "Lower `step_size`."
+
+
+def swaps(evidence: Evidence) -> list[Verdict]:
+    """Neighbours in a ladder of temperatures that hardly exchange anything."""
+    rates = evidence.per_draw("swap_rates")
+    if rates is None:
+        return []
+    of_pairs = rates[:, -1].mean(0)
+    pair = int(of_pairs.argmin())
+    words = (
+        f"Replicas {pair} and {pair + 1} made {of_pairs[pair]:.2%} of the swaps that they were "
+        f"offered (limit {_FEWEST_SWAPS:.1%})."
+    )
+    advice = (
+        "Put a temperature between theirs in `temperatures`, or use larger minibatches where "
+        "energies are noisy."
+    )
+    is_bad = of_pairs[pair] < _FEWEST_SWAPS
+    return [verdict("swaps", of_pairs[pair], _FEWEST_SWAPS, is_bad, words, advice)]

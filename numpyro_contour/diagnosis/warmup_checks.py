@@ -1,0 +1,125 @@
+"""Whether the warm-up has found what it was to find."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from numpyro_contour.adaptation.warmup import SD_RANGE
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.report import Verdict, verdict
+
+# Below this mean of the acceptance statistic (0.9 is aimed at) no step size was found.
+_LOWEST_ACCEPTANCE = 0.6
+# Fewest relaxation times from which anything can be estimated.
+_FEWEST_RELAXATIONS = 10
+# A mean energy that falls by this many standard deviations from one stage to the next has not
+# settled.
+_FALL = 2.0
+
+
+def warmup(evidence: Evidence) -> list[Verdict]:
+    """Every fault of the warm-up, or one verdict that there is none."""
+    group = evidence.group("warmup")
+    if group is None:
+        return []
+    group = group.transpose("chain", ...)
+    if not group["ended"].values.all():
+        words = "The warm-up has not ended: nothing that was tuned is final."
+        return [verdict("warm-up", 0, 1, True, words, "Raise `num_warmup`.")]
+    if not np.isfinite(group["energy"].values[:, -1]).all():
+        chain = int(np.argmin(np.isfinite(group["energy"].values[:, -1])))
+        words = f"The potential energy of chain {chain} was not finite during warm-up."
+        advice = "Check the model for NaN, and `init_strategy` for a start outside its support."
+        return [verdict("warm-up", 0, 1, True, words, advice)]
+    stages = [str(name).split(" ")[1] for name in group["stage"].values]
+    found = [
+        *_rest(group),
+        *_fall(group, stages),
+        *_step_size(group, stages),
+        *_relaxation(group, evidence.temperature),
+        *_partition(group, stages),
+    ]
+    faults = [v for v in found if v.advice]
+    words = f"{int(group.attrs['num_warmup'])} draws found what they were to find."
+    return faults or [verdict("warm-up", 1, 1, False, words, "")]
+
+
+def _rest(group: xr.Dataset) -> list[Verdict]:
+    moved = group["moved"].values
+    if moved.all():
+        return []
+    words = (
+        f"Chain {int(np.argmin(moved))} did not move in warm-up: whatever was accepted is too "
+        "small to change the potential energy."
+    )
+    advice = "Check the model around the start for values that are not finite."
+    return [verdict("warm-up", 0, 1, True, words, advice)]
+
+
+def _fall(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
+    energy, sd = group["energy"].values, group["energy_sd"].values
+    before = len(stages) - 2
+    fall = (energy[:, before] - energy[:, -1]) / np.maximum(sd[:, -1], 1e-30)
+    if np.isnan(fall).all():
+        return []
+    chain = int(np.nanargmax(fall))
+    words = (
+        f"The potential energy of chain {chain} was still falling when the warm-up ended, by "
+        f"{fall[chain]:.1f} of its standard deviations (limit {_FALL:g})."
+    )
+    is_bad = fall[chain] > _FALL
+    return [verdict("warm-up", fall[chain], _FALL, is_bad, words, "Raise `num_warmup`.")]
+
+
+def _step_size(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
+    if "tune" not in stages:
+        return []
+    last = max(i for i, stage in enumerate(stages) if stage in ("tune", "settle"))
+    acceptance = group["acceptance"].values[:, last]
+    if np.isnan(acceptance).all():
+        return []
+    chain = int(np.nanargmin(acceptance))
+    words = (
+        f"No step size was found for chain {chain}: moves at the final one have a mean acceptance "
+        f"of {acceptance[chain]:.2f} where {group.attrs['target_acceptance']} was aimed at "
+        f"(limit {_LOWEST_ACCEPTANCE})."
+    )
+    is_bad = acceptance[chain] < _LOWEST_ACCEPTANCE
+    advice = "Raise `num_warmup`, or give `step_size`."
+    return [verdict("warm-up", acceptance[chain], _LOWEST_ACCEPTANCE, is_bad, words, advice)]
+
+
+def _relaxation(group: xr.Dataset, temperature: float) -> list[Verdict]:
+    """Steps that the noise of the gradient keeps too small to get anywhere."""
+    if "relaxation_times" not in group or temperature <= 0:
+        return []
+    noise = group["preconditioner"].values * group["gradient_noise"].values ** 2 / temperature
+    times = np.where(noise > 0.5, group["relaxation_times"].values, np.inf)
+    chain, coordinate = (int(i) for i in np.unravel_index(np.argmin(times), times.shape))
+    few = times[chain, coordinate]
+    words = (
+        "The noise of the gradient forces steps too small to move in this run: "
+        f"`{group['coordinate'].values[coordinate]}` of chain {chain} had time to forget its place "
+        f"{few:.2g} times (limit {_FEWEST_RELAXATIONS})."
+    )
+    advice = "Use larger minibatches, or raise `num_samples` or `num_steps`."
+    is_bad = few < _FEWEST_RELAXATIONS
+    return [verdict("gradient noise", few, _FEWEST_RELAXATIONS, is_bad, words, advice)]
+
+
+def _partition(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
+    if "pilot" not in stages:
+        return []
+    sd = group["energy_sd"].values
+    ratio = sd[:, -1] / np.maximum(sd[:, stages.index("pilot")], 1e-30)
+    lowest, highest = SD_RANGE
+    outside = (group["moved"].values > 0) & ((ratio < lowest) | (ratio > highest))
+    chain = int(np.argmax(outside))
+    words = (
+        f"The energy partition of chain {chain} is pinned at its limits: the spread of the energy "
+        f"is {ratio[chain]:.2g} of what the pilot saw (limits {lowest:g} and {highest:g})."
+    )
+    limit = lowest if ratio[chain] < lowest else highest
+    advice = "Raise `num_warmup`, or give `partition`."
+    return [verdict("warm-up", ratio[chain], limit, bool(outside.any()), words, advice)]

@@ -1,0 +1,265 @@
+"""Statistics of what a contour run has flattened and where it went: arrays in, arrays out.
+
+The chain is the first axis, the draw the second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numpyro_contour import checks
+
+
+def histogram_flatness(visits: Any) -> np.ndarray:
+    r"""How evenly the energy bins between the lowest and the highest visited one were visited.
+
+    .. math:: F = \frac{1}{m} \exp\Bigl(-\sum_i h_i \log h_i\Bigr), \qquad
+              h_i = n_i / \textstyle\sum_j n_j
+
+    with m the number of bins in that range: 1 for a flat histogram, 1 / m for visits of one bin.
+
+    Args:
+        visits: counts of each bin, (chains, bins).
+
+    Returns:
+        F of each chain, (chains,), in (0, 1]; NaN without visits.
+
+    Raises:
+        ValueError: the shape is not (chains, bins), or a count is below 0.
+
+    Source: the exponential of the entropy, a Hill number of order 1, over the range.
+
+    Example:
+        >>> from numpyro_contour.diagnostics import histogram_flatness
+        >>> histogram_flatness([[0, 5, 5, 5], [0, 9, 0, 0]]).round(2).tolist()
+        [1.0, 1.0]
+    """
+    counts = _matrix("visits", visits, "bins")
+    if (counts < 0).any():
+        raise checks.fail("visits", counts.min(), "counts of at least 0")
+    flatness = np.full(len(counts), np.nan)
+    for chain, of_chain in enumerate(counts):
+        seen = np.flatnonzero(of_chain)
+        if seen.size:
+            share = of_chain[seen] / of_chain.sum()
+            span = seen[-1] - seen[0] + 1
+            flatness[chain] = np.exp(-(share * np.log(share)).sum()) / span
+    return flatness
+
+
+def round_trips(lowest: Any, highest: Any, low: float, high: float) -> np.ndarray:
+    """How often each chain went from low energies up to high ones and back.
+
+    A draw that stands for a window of positions may have been at both in it, in an unknown order;
+    it then counts as one way, so that the number is never too large.
+
+    Args:
+        lowest: lowest energy, or bin, of the positions of each draw, (chains, draws).
+        highest: the highest, (chains, draws); the same array where a draw is one position.
+        low: energy up to which a chain is low.
+        high: energy from which it is high, above `low`.
+
+    Returns:
+        Whole round trips of each chain, (chains,).
+
+    Raises:
+        ValueError: the shapes differ, or `high` is not above `low`.
+
+    Example:
+        >>> from numpyro_contour.diagnostics import round_trips
+        >>> energy_bin = [[0, 3, 9, 4, 1, 8, 0], [9, 9, 8, 9, 9, 9, 9]]
+        >>> round_trips(energy_bin, energy_bin, low=1, high=8).tolist()
+        [2, 0]
+    """
+    down, up = _matrix("lowest", lowest, "draws"), _matrix("highest", highest, "draws")
+    if down.shape != up.shape:
+        raise checks.fail("highest", up.shape, f"an array of the shape of `lowest`, {down.shape}")
+    if not high > low:
+        raise checks.fail("high", high, f"a number above `low`, {low}")
+    trips = np.zeros(len(down), int)
+    for chain, (is_low, is_high) in enumerate(zip(down <= low, up >= high)):
+        if not is_low.any():
+            continue
+        # Of the first window at low energies only what comes after it counts.
+        begin = int(is_low.argmax()) + 1
+        ways, rising = 0, True
+        for at in begin + np.flatnonzero((is_low | is_high)[begin:]):
+            if (is_high if rising else is_low)[at]:
+                ways, rising = ways + 1, not rising
+        trips[chain] = ways // 2
+    return trips
+
+
+def theta_drift(theta: Any) -> np.ndarray:
+    r"""How far theta moved over the last half of a run.
+
+    .. math:: D = \max_i \Bigl|\sum_{j \le i} \bar\theta_3(j) - \bar\theta_4(j)\Bigr|
+
+    with the means of theta over the third and the fourth quarter of the draws.
+
+    Args:
+        theta: theta at each draw, (chains, draws, bins).
+
+    Returns:
+        D of each chain, (chains,), in [0, 1]; NaN with fewer than 4 draws.
+
+    Raises:
+        ValueError: the shape is not (chains, draws, bins).
+
+    Source: the distance of Kolmogorov, which the number of bins does not enter.
+
+    Example:
+        >>> import numpy as np
+        >>> from numpyro_contour.diagnostics import theta_drift
+        >>> theta = np.linspace([0.5, 0.5], [0.9, 0.1], 100)[None]
+        >>> theta_drift(theta).round(2).tolist()
+        [0.1]
+    """
+    trace = np.asarray(theta, np.float64)
+    if trace.ndim != 3:
+        raise checks.fail("theta", trace.shape, "an array (chains, draws, bins)")
+    quarter = trace.shape[1] // 4
+    if quarter == 0:
+        return np.full(len(trace), np.nan)
+    before = trace[:, -2 * quarter : -quarter].mean(1)
+    return distance(before, trace[:, -quarter:].mean(1))
+
+
+def theta_spread(theta: Any, lower: Any, upper: Any) -> np.ndarray:
+    r"""How far the thetas of chains are from their mean, as distributions of the energy.
+
+    .. math:: D_c = \sup_u \bigl|F_c(u) - \bar F(u)\bigr|
+
+    with :math:`F_c(u)` the probability below u by the theta of chain c, linear within a bin.
+
+    Args:
+        theta: the last theta, (chains, bins).
+        lower: lower edges of the bins in nats, (chains, bins).
+        upper: upper edges in nats, (chains, bins).
+
+    Returns:
+        D of each chain, (chains,), in [0, 1]; NaN for a single chain.
+
+    Raises:
+        ValueError: the shapes differ.
+
+    Example:
+        >>> from numpyro_contour.diagnostics import theta_spread
+        >>> lower, upper = [[0, 1], [0, 1]], [[1, 2], [1, 2]]
+        >>> theta_spread([[0.5, 0.5], [0.9, 0.1]], lower, upper).round(2).tolist()
+        [0.2, 0.2]
+    """
+    masses = _matrix("theta", theta, "bins")
+    left, right = _matrix("lower", lower, "bins"), _matrix("upper", upper, "bins")
+    for name, edges in (("lower", left), ("upper", right)):
+        if edges.shape != masses.shape:
+            raise checks.fail(name, edges.shape, f"edges of the shape of `theta`, {masses.shape}")
+    if len(masses) == 1:
+        return np.full(1, np.nan)
+    places = np.unique(right)
+    reached = np.stack(
+        [
+            np.interp(places, np.append(a[0], b), np.append(0.0, np.cumsum(m) / m.sum()))
+            for a, b, m in zip(left, right, masses)
+        ]
+    )
+    return np.abs(reached - reached.mean(0)).max(1)
+
+
+def distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The largest difference of cumulated probabilities, over the last axis."""
+    return np.abs(np.cumsum(one - other, axis=-1)).max(-1)
+
+
+def counted_share(counts: Any, steps: Any) -> np.ndarray:
+    """The share of the steps in which something happened while draws were collected.
+
+    Args:
+        counts: how often it had happened up to each draw, (chains, draws).
+        steps: steps attempted up to each draw, (chains, draws).
+
+    Returns:
+        The share from the first draw to the last, (chains,); of a single draw, since the start.
+
+    Raises:
+        ValueError: the shapes differ.
+
+    Example:
+        >>> from numpyro_contour.diagnostics import counted_share
+        >>> counted_share([[50, 50, 60]], [[100, 200, 300]]).tolist()
+        [0.05]
+    """
+    happened, made = _matrix("counts", counts, "draws"), _matrix("steps", steps, "draws")
+    if happened.shape != made.shape:
+        raise checks.fail(
+            "steps", made.shape, f"an array of the shape of `counts` {happened.shape}"
+        )
+    if made.shape[1] == 1:
+        return happened[:, 0] / np.maximum(made[:, 0], 1)
+    return (happened[:, -1] - happened[:, 0]) / np.maximum(made[:, -1] - made[:, 0], 1)
+
+
+def end_masses(theta: Any) -> np.ndarray:
+    """The probabilities of the first and of the last energy bin, which have no outer edge.
+
+    Args:
+        theta: probabilities of the bins, (..., bins); or visits.
+
+    Returns:
+        An array (..., 2).
+
+    Example:
+        >>> from numpyro_contour.diagnostics import end_masses
+        >>> end_masses([[2, 6, 2, 0]]).tolist()
+        [[0.2, 0.0]]
+    """
+    masses = np.asarray(theta, np.float64)
+    return masses[..., [0, -1]] / masses.sum(-1, keepdims=True)
+
+
+def noise_in_bins(noise: Any, width: Any) -> np.ndarray:
+    """The noise of the potential energy over the width of a bin, the median of each chain.
+
+    Args:
+        noise: standard deviation of the energy's estimate at each draw in nats, (chains, draws).
+        width: width of a bin in nats, (chains,).
+
+    Returns:
+        An array (chains,).
+
+    Example:
+        >>> from numpyro_contour.diagnostics import noise_in_bins
+        >>> noise_in_bins([[1.0, 2.0, 9.0]], [0.5]).tolist()
+        [4.0]
+    """
+    return np.median(_matrix("noise", noise, "draws"), axis=1) / np.asarray(width, np.float64)
+
+
+def share_above(energy: Any, typical: float) -> np.ndarray:
+    """The share of the draws whose potential energy is above the typical one, weights not counted.
+
+    With weights counted it is a half at the weighted median; what it is more than that without
+    them went into climbing.
+
+    Args:
+        energy: potential energies of the draws in nats, (chains, draws).
+        typical: an energy in nats, for instance the weighted median.
+
+    Returns:
+        An array (chains,).
+
+    Example:
+        >>> from numpyro_contour.diagnostics import share_above
+        >>> share_above([[1.0, 2.0, 9.0, 12.0]], typical=1.5).tolist()
+        [0.75]
+    """
+    return (_matrix("energy", energy, "draws") > typical).mean(1)
+
+
+def _matrix(name: str, values: Any, axis: str) -> np.ndarray:
+    array = np.asarray(values, np.float64)
+    if array.ndim != 2 or array.size == 0:
+        raise checks.fail(name, array.shape, f"an array (chains, {axis})")
+    return array
