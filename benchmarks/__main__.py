@@ -13,6 +13,7 @@ import numpyro
 from benchmarks import (
     coverage,
     defaults,
+    diagnose,
     family,
     mixture,
     nine_modes,
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "sensitivity": sensitivity,
     "subsampling": subsampling,
     "coverage": coverage,
+    "diagnose": diagnose,
     "step_cost": step_cost,
 }
 

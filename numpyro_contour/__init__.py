@@ -4,7 +4,8 @@ Kernels for `numpyro.infer.MCMC` that flatten the energy barriers between the mo
 with subsampled likelihoods, and hand out weighted draws.
 """
 
-from numpyro_contour.diagnosis import Report, diagnose
+from numpyro_contour.diagnosis.diagnose import diagnose
+from numpyro_contour.diagnosis.report import Report
 from numpyro_contour.expectations import Expectation, expectation
 from numpyro_contour.inference_data import to_inference_data
 from numpyro_contour.kernels.contour_sghmc import ContourSGHMC

@@ -19,13 +19,14 @@ def effective_sample_size(x: np.ndarray, method: str) -> float:
 
 
 def pareto_shape(log_weights: np.ndarray, relative_efficiency: float) -> float:
-    """The shape of the tail of importance weights, (draws,), by ArviZ's PSIS."""
-    if IS_DATATREE:
-        from arviz_stats.base import array_stats
+    """The shape of the tail of importance weights, (draws,), by ArviZ's PSIS; NaN without one."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # a tail of two values has no shape
+        if IS_DATATREE:
+            from arviz_stats.base import array_stats
 
-        # It takes log likelihoods, whose negatives are the log weights of leaving one out.
-        return float(array_stats.psislw(-log_weights, r_eff=relative_efficiency)[1])
-    return float(az.psislw(log_weights, reff=relative_efficiency)[1])
+            # It takes log likelihoods, whose negatives are the log weights of leaving one out.
+            return float(array_stats.psislw(-log_weights, r_eff=relative_efficiency)[1])
+        return float(az.psislw(log_weights, reff=relative_efficiency)[1])
 
 
 def tail_levels() -> tuple[float, float]:

@@ -18,7 +18,8 @@ def histogram_flatness(visits: Any) -> np.ndarray:
     .. math:: F = \frac{1}{m} \exp\Bigl(-\sum_i h_i \log h_i\Bigr), \qquad
               h_i = n_i / \textstyle\sum_j n_j
 
-    with m the number of bins in that range: 1 for a flat histogram, 1 / m for visits of one bin.
+    with m the number of bins in that range: 1 for a flat histogram, one of a single bin included,
+    and near 1 / m where nearly all visits are in one bin of many.
 
     Args:
         visits: counts of each bin, (chains, bins).
@@ -27,7 +28,7 @@ def histogram_flatness(visits: Any) -> np.ndarray:
         F of each chain, (chains,), in (0, 1]; NaN without visits.
 
     Raises:
-        ValueError: the shape is not (chains, bins), or a count is below 0.
+        ValueError: the shape is not (chains, bins), or a count is below 0 or not finite.
 
     Source: the exponential of the entropy, a Hill number of order 1, over the range.
 
@@ -36,9 +37,10 @@ def histogram_flatness(visits: Any) -> np.ndarray:
         >>> histogram_flatness([[0, 5, 5, 5], [0, 9, 0, 0]]).round(2).tolist()
         [1.0, 1.0]
     """
-    counts = _matrix("visits", visits, "bins")
-    if (counts < 0).any():
-        raise checks.fail("visits", counts.min(), "counts of at least 0")
+    counts = _array("visits", visits, "chains", "bins")
+    wrong = counts[~(np.isfinite(counts) & (counts >= 0))]
+    if wrong.size:
+        raise checks.fail("visits", float(wrong[0]), "finite counts of at least 0")
     flatness = np.full(len(counts), np.nan)
     for chain, of_chain in enumerate(counts):
         seen = np.flatnonzero(of_chain)
@@ -73,11 +75,14 @@ def round_trips(lowest: Any, highest: Any, low: float, high: float) -> np.ndarra
         >>> round_trips(energy_bin, energy_bin, low=1, high=8).tolist()
         [2, 0]
     """
-    down, up = _matrix("lowest", lowest, "draws"), _matrix("highest", highest, "draws")
+    down, up = (
+        _array("lowest", lowest, "chains", "draws"),
+        _array("highest", highest, "chains", "draws"),
+    )
     if down.shape != up.shape:
         raise checks.fail("highest", up.shape, f"an array of the shape of `lowest`, {down.shape}")
     if not high > low:
-        raise checks.fail("high", high, f"a number above `low`, {low}")
+        raise checks.fail("high", float(high), f"a number above `low`, {float(low)}")
     trips = np.zeros(len(down), int)
     for chain, (is_low, is_high) in enumerate(zip(down <= low, up >= high)):
         if not is_low.any():
@@ -117,9 +122,7 @@ def theta_drift(theta: Any) -> np.ndarray:
         >>> theta_drift(theta).round(2).tolist()
         [0.1]
     """
-    trace = np.asarray(theta, np.float64)
-    if trace.ndim != 3:
-        raise checks.fail("theta", trace.shape, "an array (chains, draws, bins)")
+    trace = _array("theta", theta, "chains", "draws", "bins")
     quarter = trace.shape[1] // 4
     if quarter == 0:
         return np.full(len(trace), np.nan)
@@ -132,12 +135,13 @@ def theta_spread(theta: Any, lower: Any, upper: Any) -> np.ndarray:
 
     .. math:: D_c = \sup_u \bigl|F_c(u) - \bar F(u)\bigr|
 
-    with :math:`F_c(u)` the probability below u by the theta of chain c, linear within a bin.
+    with :math:`F_c(u)` the probability below u by the theta of chain c, linear within a bin, and
+    the mean over all chains, c among them. Chains may have different bins.
 
     Args:
         theta: the last theta, (chains, bins).
         lower: lower edges of the bins in nats, (chains, bins).
-        upper: upper edges in nats, (chains, bins).
+        upper: upper edges in nats, (chains, bins), each the lower one of the next bin.
 
     Returns:
         D of each chain, (chains,), in [0, 1]; NaN for a single chain.
@@ -151,14 +155,15 @@ def theta_spread(theta: Any, lower: Any, upper: Any) -> np.ndarray:
         >>> theta_spread([[0.5, 0.5], [0.9, 0.1]], lower, upper).round(2).tolist()
         [0.2, 0.2]
     """
-    masses = _matrix("theta", theta, "bins")
-    left, right = _matrix("lower", lower, "bins"), _matrix("upper", upper, "bins")
+    masses = _array("theta", theta, "chains", "bins")
+    left, right = _array("lower", lower, "chains", "bins"), _array("upper", upper, "chains", "bins")
     for name, edges in (("lower", left), ("upper", right)):
         if edges.shape != masses.shape:
             raise checks.fail(name, edges.shape, f"edges of the shape of `theta`, {masses.shape}")
     if len(masses) == 1:
         return np.full(1, np.nan)
-    places = np.unique(right)
+    # The largest difference of lines with corners is at a corner of one of them.
+    places = np.unique(np.append(left[:, 0], right))
     reached = np.stack(
         [
             np.interp(places, np.append(a[0], b), np.append(0.0, np.cumsum(m) / m.sum()))
@@ -191,10 +196,13 @@ def counted_share(counts: Any, steps: Any) -> np.ndarray:
         >>> counted_share([[50, 50, 60]], [[100, 200, 300]]).tolist()
         [0.05]
     """
-    happened, made = _matrix("counts", counts, "draws"), _matrix("steps", steps, "draws")
+    happened, made = (
+        _array("counts", counts, "chains", "draws"),
+        _array("steps", steps, "chains", "draws"),
+    )
     if happened.shape != made.shape:
         raise checks.fail(
-            "steps", made.shape, f"an array of the shape of `counts` {happened.shape}"
+            "steps", made.shape, f"an array of the shape of `counts`, {happened.shape}"
         )
     if made.shape[1] == 1:
         return happened[:, 0] / np.maximum(made[:, 0], 1)
@@ -208,15 +216,19 @@ def end_masses(theta: Any) -> np.ndarray:
         theta: probabilities of the bins, (..., bins); or visits.
 
     Returns:
-        An array (..., 2).
+        An array (..., 2); NaN without visits.
+
+    Raises:
+        ValueError: there are no bins.
 
     Example:
         >>> from numpyro_contour.diagnostics import end_masses
         >>> end_masses([[2, 6, 2, 0]]).tolist()
         [[0.2, 0.0]]
     """
-    masses = np.asarray(theta, np.float64)
-    return masses[..., [0, -1]] / masses.sum(-1, keepdims=True)
+    masses = _array("theta", theta, "...", "bins")
+    total = masses.sum(-1, keepdims=True)
+    return masses[..., [0, -1]] / np.where(total > 0, total, np.nan)
 
 
 def noise_in_bins(noise: Any, width: Any) -> np.ndarray:
@@ -229,12 +241,18 @@ def noise_in_bins(noise: Any, width: Any) -> np.ndarray:
     Returns:
         An array (chains,).
 
+    Raises:
+        ValueError: a shape is another one.
+
     Example:
         >>> from numpyro_contour.diagnostics import noise_in_bins
         >>> noise_in_bins([[1.0, 2.0, 9.0]], [0.5]).tolist()
         [4.0]
     """
-    return np.median(_matrix("noise", noise, "draws"), axis=1) / np.asarray(width, np.float64)
+    sd, widths = _array("noise", noise, "chains", "draws"), _array("width", width, "chains")
+    if len(widths) != len(sd):
+        raise checks.fail("width", widths.shape, f"a width for each of {len(sd)} chains")
+    return np.median(sd, axis=1) / widths
 
 
 def share_above(energy: Any, typical: float) -> np.ndarray:
@@ -250,16 +268,25 @@ def share_above(energy: Any, typical: float) -> np.ndarray:
     Returns:
         An array (chains,).
 
+    Raises:
+        ValueError: the shape is not (chains, draws).
+
     Example:
         >>> from numpyro_contour.diagnostics import share_above
         >>> share_above([[1.0, 2.0, 9.0, 12.0]], typical=1.5).tolist()
         [0.75]
     """
-    return (_matrix("energy", energy, "draws") > typical).mean(1)
+    return (_array("energy", energy, "chains", "draws") > typical).mean(1)
 
 
-def _matrix(name: str, values: Any, axis: str) -> np.ndarray:
-    array = np.asarray(values, np.float64)
-    if array.ndim != 2 or array.size == 0:
-        raise checks.fail(name, array.shape, f"an array (chains, {axis})")
+def _array(name: str, values: Any, *axes: str) -> np.ndarray:
+    """An array in float64 with these axes; "..." for any number."""
+    takes = f"an array ({axes[0]},)" if len(axes) == 1 else f"an array ({', '.join(axes)})"
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise checks.fail(name, values, f"{takes} of numbers") from None
+    fits = array.ndim >= 1 if axes[0] == "..." else array.ndim == len(axes)
+    if not fits or 0 in array.shape:
+        raise checks.fail(name, array.shape, takes)
     return array

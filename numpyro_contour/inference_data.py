@@ -12,7 +12,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.arviz_versions import RunAdapter, from_datasets, to_datasets
-from numpyro_contour.diagnosis.diagnose import report_of
+from numpyro_contour.diagnosis.all_checks import report_of
 from numpyro_contour.equipartition import equipartition
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.log_likelihood import log_likelihoods
@@ -142,7 +142,13 @@ def to_inference_data(
     report = report_of(groups)
     if report.faults:
         warn_user(report.warning())
-    return from_datasets(groups)
+    return from_datasets({name: _storable(group) for name, group in groups.items()})
+
+
+def _storable(group: xr.Dataset) -> xr.Dataset:
+    """Names of coordinates as objects: Zarr has no specification for strings of fixed length."""
+    names = {name: c for name, c in group.coords.items() if c.dtype.kind == "U"}
+    return group.assign_coords({name: c.astype(object) for name, c in names.items()})
 
 
 def _drop_factors(groups: dict[str, xr.Dataset]) -> None:

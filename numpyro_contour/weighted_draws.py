@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpyro.infer import MCMC
 
-from numpyro_contour.diagnosis.diagnose import PROCESS_CHECKS, report_of
+from numpyro_contour.diagnosis.all_checks import PROCESS_CHECKS, report_of
 from numpyro_contour.run_groups import run_groups
 from numpyro_contour.run_weights import weights_of_run
 from numpyro_contour.warn import warn_user

@@ -23,7 +23,6 @@ from numpyro_contour import (
 from numpyro_contour.diffusions import langevin
 from numpyro_contour.examples import mixture
 from numpyro_contour.full_energies import full_energies
-from numpyro_contour.full_weights import anchor_fault
 from numpyro_contour.plots import plot_energy_histogram
 from numpyro_contour.samplers.base import start
 from numpyro_contour.samplers.contour import noise_of_move
@@ -158,21 +157,6 @@ def test_the_noise_of_energies_is_told_from_both_ends_of_a_move():
 
     found = np.asarray(jax.jit(jax.vmap(noisily))(random.split(random.key(1), n)), np.float64)
     assert abs(found.mean() - sd**2) < 4 * sd**2 * (2 / n) ** 0.5
-
-
-def test_an_anchor_that_does_not_serve_is_named():
-    noise = np.full((2, 100), 1.2)
-    even, width = np.zeros((2, 100)), np.array([0.5, 1.0])
-    assert anchor_fault(noise, even, width) is None
-    noise[0, :10] = 340.0
-    message = anchor_fault(noise, even, width)
-    assert "1.2 nats in the median" in message
-    assert "340 nats in 5% of it" in message
-    # Draws without weight do not count, nor noise that is high everywhere.
-    weights = even.copy()
-    weights[0, :10] = -8.0
-    assert anchor_fault(noise, weights, width) is None
-    assert anchor_fault(np.full((2, 100), 340.0), even, width) is None
 
 
 # --------------------------------------------------------------------------- what a user sees

@@ -18,6 +18,7 @@ PURE = [
     "weights.py",
     "estimates.py",
     "diagnostics.py",
+    "flattening_diagnostics.py",
     "arviz_versions.py",
     "flat.py",
     "numpy_data.py",
@@ -35,7 +36,9 @@ STATISTICS = {"arviz_versions.py"}
 ABOVE = {
     "control_variate",
     "draw_temperatures",
+    "diagnosis",
     "enumeration",
+    "equipartition",
     "estimators",
     "examples",
     "expectations",
@@ -53,6 +56,9 @@ ABOVE = {
     "prediction",
     "resampling",
     "row_terms",
+    "run_groups",
+    "run_weights",
+    "runs",
     "summary",
     "warmup_report",
     "weighted_draws",
@@ -61,7 +67,14 @@ ABOVE = {
 
 OUTPUTS = tuple(
     f"numpyro_contour.{name}"
-    for name in ("inference_data", "summary", "resampling", "expectations", "weighted_draws")
+    for name in (
+        "diagnosis",
+        "inference_data",
+        "summary",
+        "resampling",
+        "expectations",
+        "weighted_draws",
+    )
 )
 
 
@@ -82,6 +95,16 @@ def test_pure_core_imports_nothing_from_above(file):
         assert parts[0] not in forbidden, f"{file} imports {name}"
         if parts[0] == "numpyro_contour" and len(parts) > 1:
             assert parts[1] not in ABOVE, f"{file} imports {name}"
+
+
+def test_checks_of_a_run_know_its_groups_alone():
+    for path in (ROOT / "diagnosis").glob("*.py"):
+        if path.name == "diagnose.py":  # which takes a finished run too
+            continue
+        for name in imports(path):
+            parts = [*name.split("."), ""]
+            assert parts[0] not in {"numpyro", "jax"}, f"{path} imports {name}"
+            assert parts[1] not in ABOVE - {"diagnosis"}, f"{path} imports {name}"
 
 
 def test_kernels_do_not_import_outputs():

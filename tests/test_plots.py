@@ -1,103 +1,15 @@
 import builtins
-from types import SimpleNamespace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from numpyro.infer import MCMC
 
-from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data
-from numpyro_contour.plots import (
-    plot_energy_histogram,
-    plot_predictions,
-    plot_warmup,
-    plot_weighted_draws,
-)
+from numpyro_contour.plots import plot_predictions, plot_weighted_draws
 
 
 @pytest.fixture
 def ax():
     return Figure().subplots()
-
-
-def contour_run(chains):
-    kernel = ContourSGLD(
-        potential_fn=lambda x: x**2 / 2, step_size=0.1, partition=EnergyPartition(0.0, 5.0, 10)
-    )
-    mcmc = MCMC(
-        kernel,
-        num_warmup=50,
-        num_samples=200,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(jax.random.key(0), init_params=jnp.zeros(chains) if chains > 1 else jnp.zeros(()))
-    return mcmc
-
-
-@pytest.fixture(scope="module")
-def two_chains():
-    return contour_run(2)
-
-
-def drawn(ax):
-    visits, theta = ax.patches
-    return visits.get_data(), theta.get_data()
-
-
-def test_histogram_shows_the_visits_and_theta_of_the_state(two_chains, ax):
-    assert plot_energy_histogram(two_chains, ax=ax) is ax
-    state = two_chains.last_state
-    counts = np.asarray(state.sampler.theta.bin_counts)
-    assert counts.sum(axis=1).tolist() == [250, 250]
-    visits, theta = drawn(ax)
-    np.testing.assert_allclose(visits.values, counts.mean(axis=0) / 250)
-    expected = np.exp(np.asarray(state.log_theta)).mean(axis=0)
-    np.testing.assert_allclose(theta.values, expected, rtol=1e-5)
-    for stairs in (visits, theta):
-        np.testing.assert_allclose(stairs.edges, np.linspace(0.0, 5.0, 11), rtol=1e-6)
-    assert ax.get_yscale() == "log"
-    visited = visits.edges[1:][visits.values > 0].max()
-    assert visited < ax.get_xlim()[1] < visited + 0.2
-    low, high = ax.get_ylim()
-    assert 0 < low < visits.values[visits.values > 0].min()
-    assert high >= max(visits.values.max(), theta.values.max())
-
-
-def test_histogram_of_one_chain_from_its_state(ax):
-    state = contour_run(1).last_state
-    visits, theta = drawn(plot_energy_histogram(state, ax=ax))
-    np.testing.assert_allclose(visits.values, np.asarray(state.sampler.theta.bin_counts) / 250)
-    np.testing.assert_allclose(theta.values, np.exp(np.asarray(state.log_theta)), rtol=1e-5)
-
-
-def test_chains_of_different_partitions_are_drawn_one_by_one(ax):
-    edges = np.array([[0.0, 1.0, 2.0, 3.0], [0.0, 2.0, 4.0, 6.0]])
-    counts = np.array([[1, 1, 2], [3, 0, 1]])
-    state = SimpleNamespace(
-        partition=SimpleNamespace(edges=edges),
-        log_theta=np.log([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]),
-        sampler=SimpleNamespace(theta=SimpleNamespace(bin_counts=counts)),
-    )
-    plot_energy_histogram(state, ax=ax)
-    assert len(ax.patches) == 4
-    visits, theta = ax.patches[2:]
-    np.testing.assert_allclose(visits.get_data().values, [0.75, 0.0, 0.25])
-    np.testing.assert_allclose(theta.get_data().values, [0.6, 0.3, 0.1])
-    np.testing.assert_allclose(theta.get_data().edges, edges[1])
-
-
-def test_histogram_refuses_runs_without_theta(ax):
-    kernel = SGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1)
-    mcmc = MCMC(kernel, num_warmup=1, num_samples=2, progress_bar=False)
-    with pytest.raises(ValueError, match=r"`run` takes .* has not been run"):
-        plot_energy_histogram(mcmc, ax=ax)
-    mcmc.run(jax.random.key(0), init_params=jnp.zeros(()))
-    with pytest.raises(ValueError, match=r"`run` takes .* contour kernel .* got SGLDState"):
-        plot_energy_histogram(mcmc, ax=ax)
 
 
 def test_predictions_show_values_intervals_and_misses(ax):
@@ -152,8 +64,9 @@ def test_new_axes_are_made_when_none_are_given():
     import matplotlib.pyplot as plt
 
     plt.switch_backend("Agg")
-    ax = plot_weighted_draws([[0.0, 1.0]], [1.0])
+    ax = plot_weighted_draws([[0.0, 1.0]], [1.0], figsize=(3.0, 2.0))
     assert ax.figure.number in plt.get_fignums()
+    assert ax.figure.get_size_inches().tolist() == [3.0, 2.0]
     plt.close(ax.figure)
 
 
@@ -168,24 +81,3 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
     with pytest.raises(ImportError, match=r"pip install numpyro_contour\[plots\]"):
         plot_weighted_draws([[0.0, 1.0]], [1.0])
-
-
-@pytest.mark.usefixtures("quick_compilation")
-def test_warmup_is_drawn_by_stage():
-    kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, num_steps=10)
-    mcmc = MCMC(kernel, num_warmup=50, num_samples=5, progress_bar=False)
-    mcmc.run(jax.random.key(0), init_params=jnp.array(1.0))
-    idata = to_inference_data(mcmc)
-    for run in (mcmc, idata):
-        axes = plot_warmup(run, axes=Figure().subplots(3, 1))
-        group = idata["warmup"]
-        lines = (axes[0].containers[0].lines[0], axes[1].lines[0], axes[2].lines[0])
-        for line, name in zip(lines, ("energy", "step_size", "acceptance")):
-            drawn_values = np.asarray(line.get_ydata(), float)
-            np.testing.assert_allclose(drawn_values, group[name].values[0])
-        labels = [label.get_text() for label in axes[2].get_xticklabels()]
-        assert labels == list(group["stage"].values)
-    with pytest.raises(ValueError, match="`axes` takes three"):
-        plot_warmup(mcmc, axes=Figure().subplots(2, 1))
-    with pytest.raises(ValueError, match="`run` takes a run whose warm-up had something to find"):
-        plot_warmup(contour_run(1))

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour.estimates import weighted_quantile, weighted_sd
-from numpyro_contour.weights import checked_log_weights, log_normalisers
+from numpyro_contour.weights import log_normalisers
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,20 @@ class Evidence:
 
     @cached_property
     def log_weights(self) -> np.ndarray:
-        """Log weights of mean 1 in each chain that has any, (chains, draws)."""
-        array = checked_log_weights(self.per_draw("log_weight"))
+        """Log weights of mean 1 in each chain that has any, (chains, draws).
+
+        Weights that are no numbers count as none.
+        """
+        array = np.where(self.no_numbers, -np.inf, self.per_draw("log_weight"))
         normalisers = log_normalisers(array)
         return array - np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
+
+    @cached_property
+    def no_numbers(self) -> np.ndarray:
+        """Which log weights are NaN or infinite, (chains, draws)."""
+        array = self.per_draw("log_weight")
+        assert array is not None
+        return np.isnan(array) | np.isposinf(array)
 
     @cached_property
     def weighed(self) -> bool:

@@ -8,14 +8,15 @@ from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, verdict
 from numpyro_contour.flattening_diagnostics import end_masses
 
-# Below the partition nothing is flattened: a well that reaches so many temperatures below it keeps
-# the chain e**(zeta * depth) times as long.
-_DEEPEST = 1.0
-# More visits than this above the partition, where nothing is flattened either.
-_MOST_ABOVE = 0.05
-# Within a bin the flattening follows one slope: a bin wider than this many standard deviations of
-# the energy holds the posterior and the foot of its barriers.
-_WIDEST = 3.0
+# Below the partition nothing is flattened. On two modes in two dimensions crossings fall to a half
+# where it begins so many temperatures above typical energies; to a fourth at 5.
+_DEEPEST = 3.0
+# Nor is anything above it: with 2 % of the visits there crossings are as many as without its end,
+# with 3 % a half.
+_MOST_ABOVE = 0.02
+# Within a bin the flattening follows one slope. In two dimensions bins of any width do, in ten
+# crossings fall by a third where a bin is so many standard deviations of the energy wide.
+_WIDEST = 4.0
 
 
 def partition(evidence: Evidence) -> list[Verdict]:
@@ -34,7 +35,7 @@ def _below(evidence: Evidence) -> Verdict:
     words = (
         f"{below[chain]:.0%} of the posterior lies below the partition of chain {chain}: half of "
         f"it is below {evidence.typical_energy:.4g} nats, the partition begins at "
-        f"{evidence.lower[chain]:.4g} (limit {_DEEPEST:g} above)."
+        f"{evidence.lower[chain]:.4g} (limit {_DEEPEST:g} nats above, in units of the temperature)."
     )
     advice = (
         "It is too narrow below, where nothing is flattened: lower `lower`, or leave `partition` "
@@ -70,5 +71,8 @@ def _width(evidence: Evidence) -> Verdict:
         f"A bin of chain {chain} is {evidence.width[chain]:.3g} nats wide, {ratio[chain]:.2g} "
         f"standard deviations of the potential energy (limit {_WIDEST:g})."
     )
-    advice = "Bins are too wide: raise `num_bins`, or leave `partition` to the warm-up."
+    advice = (
+        "It holds typical energies and barriers alike: raise `num_bins`, or leave `partition` to "
+        "the warm-up."
+    )
     return verdict("bin width", ratio[chain], _WIDEST, ratio[chain] > _WIDEST, words, advice)

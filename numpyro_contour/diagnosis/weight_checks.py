@@ -21,6 +21,11 @@ def weights(evidence: Evidence) -> list[Verdict]:
         words = f"No draw of chain {chain} has any weight."
         advice = "Its moves were all refused, or made while a cycle explored or cooled."
         return [verdict(name, 0, _LEAST_SHARE, True, words, advice)]
+    broken = int(evidence.no_numbers.sum())
+    if broken:
+        words = f"{broken} of the {evidence.no_numbers.size} log weights are not numbers."
+        advice = "Check the model for NaN at the draws that have them."
+        return [verdict(name, broken, 0, True, words, advice)]
     share = kish_share(evidence.log_weights)
     khat = pareto_khat(evidence.log_weights)
     above = share_above(evidence.energy, evidence.typical_energy).mean()

@@ -1,0 +1,61 @@
+"""All checks in their order, and the report that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import xarray as xr
+
+from numpyro_contour.diagnosis import (
+    mixing_checks,
+    noise_checks,
+    partition_checks,
+    step_checks,
+    theta_checks,
+    warmup_checks,
+    weight_checks,
+)
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.report import Report, Verdict
+
+Check = Callable[[Evidence], list[Verdict]]
+
+#: what the run itself has counted, without its draws
+PROCESS_CHECKS: tuple[Check, ...] = (
+    step_checks.final_temperature,
+    warmup_checks.warmup,
+    step_checks.guard,
+    noise_checks.anchors,
+    step_checks.multiplier_bound,
+    step_checks.swaps,
+)
+
+#: all checks, causes before their consequences
+CHECKS: tuple[Check, ...] = (
+    step_checks.final_temperature,
+    warmup_checks.warmup,
+    step_checks.guard,
+    noise_checks.energy_noise,
+    noise_checks.anchors,
+    partition_checks.partition,
+    step_checks.multiplier_bound,
+    mixing_checks.length,
+    step_checks.equipartition,
+    theta_checks.against_draws,
+    theta_checks.drift,
+    mixing_checks.trips,
+    mixing_checks.agreement,
+    theta_checks.spread,
+    weight_checks.weights,
+    step_checks.swaps,
+    weight_checks.flatness,
+)
+
+
+def report_of(groups: dict[str, xr.Dataset], checks: tuple[Check, ...] = CHECKS) -> Report:
+    """The report on the groups of a run."""
+    evidence = Evidence(groups)
+    chains, draws = evidence.log_weights.shape
+    kernel = evidence.settings.get("kernel", "a run")
+    title = f"{kernel}, {chains} {'chain' if chains == 1 else 'chains'} of {draws:,} draws"
+    return Report(title, tuple(v for check in checks for v in check(evidence)))

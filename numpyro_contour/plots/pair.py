@@ -1,0 +1,111 @@
+"""Pairs of scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from numpyro_contour import checks
+from numpyro_contour.plots.marginals import display_range, draw_marginal
+from numpyro_contour.plots.scalars import scalars
+from numpyro_contour.plots.shared import SMALL_LEGEND, Figsize, new_axes
+from numpyro_contour.plots.weighted_draws import areas
+from numpyro_contour.resampling import weighted_groups, weights_of
+
+_FEWEST, _MOST = 2, 6
+
+
+def plot_pair(
+    data: Any,
+    var_names: str | Sequence[str] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    axes: Any = None,
+    figsize: Figsize = None,
+) -> np.ndarray:
+    """Each pair of scalars, draws with areas in proportion to their weights.
+
+    Args:
+        data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package, after
+            `run`.
+        var_names: names of variables with two to six scalars in all. None (default) for all.
+        coords: coordinates to keep, `{dimension: values}`. None (default) for all.
+        axes: matplotlib axes, (scalars, scalars), of which those above the diagonal are hidden.
+            None (default) for those of a new figure.
+        figsize: width and height of a new figure in inches. None (default) for about 2.4 a scalar.
+
+    Returns:
+        The axes, (scalars, scalars): on the diagonal the marginals as `plot_marginals` draws them,
+        below it the draws of all chains, the flattened ones as grey points behind; no more than
+        0.1 % of the draws and of the weight are beyond each limit.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: there are no weights, a variable or coordinate is not there, there are not two
+            to six scalars, or the axes have another shape.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from matplotlib.figure import Figure
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition
+        >>> from numpyro_contour.plots import plot_pair
+        >>> kernel = ContourSGLD(potential_fn=lambda x: x @ x / 2, step_size=0.1,
+        ...                      partition=EnergyPartition(0.0, 5.0, 10))
+        >>> mcmc = MCMC(kernel, num_warmup=100, num_samples=100, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.zeros(2))
+        >>> axes = plot_pair(mcmc, axes=Figure().subplots(2, 2))
+        >>> axes[1, 0].get_xlabel(), axes[1, 0].get_ylabel()
+        ('z[0]', 'z[1]')
+    """
+    groups = weighted_groups(data)
+    weights = weights_of(groups)
+    chosen = scalars(groups, var_names, coords, _FEWEST, _MOST)
+    number = len(chosen)
+    if axes is None:
+        side = 2.4 * number + 0.6
+        axes = new_axes(number, number, figsize or (side, side))
+    axes = np.asarray(axes, dtype=object)
+    if axes.shape != (number, number):
+        raise checks.fail("axes", axes.shape, f"matplotlib axes ({number}, {number})")
+    for row, y in enumerate(chosen):
+        for column, x in enumerate(chosen):
+            ax = axes[row, column]
+            if column > row:
+                ax.set_visible(False)
+                continue
+            if column == row:
+                draw_marginal(ax, x, weights)
+            else:
+                flat = x.values.ravel(), y.values.ravel()
+                ax.scatter(*flat, s=2, color="0.8", linewidths=0)
+                ax.scatter(*flat, s=areas(weights), color="C0", alpha=0.3, linewidths=0)
+                ax.set_ylim(*_limits(y.values, weights))
+            ax.set_xlim(*_limits(x.values, weights))
+    _name(axes, [scalar.label for scalar in chosen])
+    # In the place of the hidden axes.
+    legend = axes[0, 0].legend(loc="upper left", bbox_to_anchor=(1.05, 1.0), **SMALL_LEGEND)
+    legend.set_in_layout(False)
+    return axes
+
+
+def _limits(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    low, high = display_range(values, weights)
+    margin = 0.04 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _name(axes: np.ndarray, labels: list[str]) -> None:
+    """Names and numbers along the left and the lower edge; the diagonal has densities instead."""
+    last = len(labels) - 1
+    for row in range(len(labels)):
+        for column in range(row + 1):
+            ax = axes[row, column]
+            ax.tick_params(labelbottom=row == last, labelleft=column == 0 and row > 0)
+            if row == last:
+                ax.set_xlabel(labels[column])
+            if column == 0 and row > 0:
+                ax.set_ylabel(labels[row])
+        axes[row, row].tick_params(left=False, labelleft=False)
+    axes[0, 0].set_ylabel("density")

@@ -1,0 +1,115 @@
+"""What several figures need: axes, legends and the run's groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from numpyro_contour import checks
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.resampling import weighted_groups
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Figsize = tuple[float, float] | None
+
+SMALL_LEGEND: dict[str, Any] = {
+    "frameon": False,
+    "fontsize": "small",
+    "title_fontsize": "small",
+    "handlelength": 1.4,
+    "columnspacing": 1.0,
+}
+
+
+# ------------------------------------------------------------------------------------------- axes
+
+
+def new_axes(rows: int, columns: int, figsize: Figsize, **options: Any) -> np.ndarray:
+    """The axes of a new pyplot figure, (rows, columns)."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        text = "Plots need matplotlib: `pip install numpyro_contour[plots]`."
+        raise ImportError(text) from None
+    options = {"layout": "constrained", "figsize": figsize} | options
+    return plt.subplots(rows, columns, squeeze=False, **options)[1]
+
+
+def one_axes(ax: Axes | None, figsize: Figsize) -> Axes:
+    """The axes that were given, or new ones."""
+    return new_axes(1, 1, figsize)[0, 0] if ax is None else ax
+
+
+def given_axes(axes: Any, number: int) -> np.ndarray:
+    """The axes that were given, (number,).
+
+    Raises:
+        ValueError: there are not as many.
+    """
+    array = np.asarray(axes, dtype=object)
+    if array.size != number:
+        takes = "a matplotlib axes" if number == 1 else f"{number} matplotlib axes"
+        raise checks.fail("axes", array.shape, takes)
+    return array.ravel()
+
+
+def grid_axes(axes: Any, number: int, columns: int, figsize: Figsize) -> np.ndarray:
+    """As many axes as asked for, (number,): those given, or those of a grid, its rest left out."""
+    if axes is not None:
+        return given_axes(axes, number)
+    columns = min(columns, number)
+    rows = -(-number // columns)
+    made = new_axes(rows, columns, figsize or (4.2 * columns + 0.6, 3.0 * rows + 0.4)).ravel()
+    for unused in made[number:]:
+        unused.remove()
+    return made[:number]
+
+
+def legend_inside(ax: Axes, headroom: float = 0.15, **options: Any) -> None:
+    """A legend in one row within the axes, in new headroom above their upper limit."""
+    low, high = ax.get_ylim()
+    if ax.get_yscale() == "log":
+        ax.set_ylim(low, high * (high / low) ** headroom)
+    else:
+        ax.set_ylim(low, high + headroom * (high - low))
+    place = {"loc": "upper center", "ncols": len(ax.get_legend_handles_labels()[1])}
+    ax.legend(**place | SMALL_LEGEND | options)
+
+
+def legend_beside(ax: Axes, **options: Any) -> None:
+    """A legend to the right of the axes."""
+    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    ax.legend(**place | SMALL_LEGEND | options)
+
+
+# ---------------------------------------------------------------------------------------- the run
+
+
+def contour_evidence(data: Any) -> Evidence:
+    """The groups of a run that has theta.
+
+    Raises:
+        ValueError: it has none.
+    """
+    evidence = Evidence(weighted_groups(data))
+    if not evidence.is_contour:
+        kernel = evidence.settings.get("kernel", type(data).__name__)
+        takes = "a run of a contour kernel, with a group 'energy_partition'"
+        raise checks.fail("data", f"{kernel} without one", takes)
+    return evidence
+
+
+def bin_edges(evidence: Evidence) -> np.ndarray:
+    """Edges of each chain's energy bins in nats, (chains, bins + 1)."""
+    lower = evidence.per_chain("energy_partition", "lower_edge")
+    assert lower is not None
+    return np.concatenate([lower, evidence.upper[:, None]], axis=1)
+
+
+def draw_numbers(stats: xr.Dataset, dim: str = "draw") -> np.ndarray:
+    """The numbers of the draws, as they are labelled."""
+    return stats[dim].values
