@@ -20,7 +20,7 @@ def effective_sample_size(x: np.ndarray, method: str) -> float:
 
 def pareto_shape(log_weights: np.ndarray, relative_efficiency: float) -> float:
     """The shape of the tail of importance weights, (draws,), by ArviZ's PSIS; NaN without one."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # a tail of two values has no shape
+    with np.errstate(all="ignore"):  # a tail of one value, or two, has no shape
         if IS_DATATREE:
             from arviz_stats.base import array_stats
 

@@ -368,7 +368,7 @@ def autoregressive(effective, seed=0):
 
 
 def test_length():
-    for effective, outcome in ((60, "bad"), (250, "good")):
+    for effective, outcome in ((100, "bad"), (400, "good")):
         x = healthy()["posterior"]["x"].values
         x[..., 1] = autoregressive(effective)
         found = of(mixing_checks.length, healthy(x=x))["length"]

@@ -52,16 +52,21 @@ class Evidence:
 
         Weights that are no numbers count as none.
         """
-        array = np.where(self.no_numbers, -np.inf, self.per_draw("log_weight"))
+        array = np.where(self.no_numbers, -np.inf, self.stored_log_weights)
         normalisers = log_normalisers(array)
         return array - np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
 
     @cached_property
-    def no_numbers(self) -> np.ndarray:
-        """Which log weights are NaN or infinite, (chains, draws)."""
+    def stored_log_weights(self) -> np.ndarray:
+        """Log weights as they are in the file, (chains, draws)."""
         array = self.per_draw("log_weight")
         assert array is not None
-        return np.isnan(array) | np.isposinf(array)
+        return array.astype(np.float64)
+
+    @cached_property
+    def no_numbers(self) -> np.ndarray:
+        """Which log weights are NaN or infinite, (chains, draws)."""
+        return np.isnan(self.stored_log_weights) | np.isposinf(self.stored_log_weights)
 
     @cached_property
     def weighed(self) -> bool:

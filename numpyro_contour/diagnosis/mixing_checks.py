@@ -10,8 +10,9 @@ from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.diagnostics import weighted_rhat
 from numpyro_contour.flattening_diagnostics import round_trips, share_above
 
-# Independent draws in all chains together, their weights not counted.
-_FEWEST_DRAWS = 100
+# Independent draws a chain, their weights not counted: half of what Vehtari et al. (2021) ask for
+# R-hat and standard errors to be reliable.
+_FEWEST_OF_CHAIN = 50
 _FEWEST_TRIPS = 1
 # A tenth of the draws stand for positions that reached so high.
 _HIGH = 0.9
@@ -23,10 +24,11 @@ _LOOKED_AT = 30
 def length(evidence: Evidence) -> list[Verdict]:
     """How many independent draws the chains hold, whatever their weights and wherever they are."""
     name = "length"
-    draws = evidence.log_weights.shape[1]
+    chains, draws = evidence.log_weights.shape
+    fewest = _FEWEST_OF_CHAIN * chains
     if draws < 8:
         words = f"{draws} draws a chain are too few to tell anything."
-        return [verdict(name, draws, _FEWEST_DRAWS, True, words, "Raise `num_samples`.")]
+        return [verdict(name, chains * draws, fewest, True, words, "Raise `num_samples`.")]
     names, values = _coordinates(evidence)
     names, values = ["the potential energy", *names], np.dstack([evidence.energy, values])
     worst = np.argsort(_quick_sizes(values))[:_LOOKED_AT]
@@ -37,11 +39,10 @@ def length(evidence: Evidence) -> list[Verdict]:
     least = int(np.argmin(sizes))
     words = (
         f"The chains hold {sizes[least]:.0f} independent draws of {names[worst[least]]} (limit "
-        f"{_FEWEST_DRAWS})."
+        f"{fewest}, {_FEWEST_OF_CHAIN} a chain)."
     )
     advice = "Run longer: raise `num_samples`, or `num_steps`."
-    is_bad = sizes[least] < _FEWEST_DRAWS
-    return [verdict(name, sizes[least], _FEWEST_DRAWS, is_bad, words, advice)]
+    return [verdict(name, sizes[least], fewest, sizes[least] < fewest, words, advice)]
 
 
 def trips(evidence: Evidence) -> list[Verdict]:

@@ -153,7 +153,7 @@ def run(name: str, seed: int = 0) -> MCMC:
         seed: of the run. Defaults to 0.
     """
     chosen = RUNS[name]
-    arguments = {
+    arguments: dict[str, Any] = {
         "potential_fn": two_modes,
         "step_size": 0.2,
         "num_steps": 50,

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
-from numpyro_contour.diagnosis.diagnose import report_of
+from numpyro_contour.diagnosis.all_checks import report_of
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.inference_data import to_inference_data
 from numpyro_contour.plots.energy_histogram import plot_energy_histogram
