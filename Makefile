@@ -21,6 +21,7 @@ docs: .venv-docs-$(VERSION)/ready
 
 benchmark: .venv-benchmark-$(VERSION)/ready
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks
+	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.figures
 
 .venv-demo-$(VERSION)/ready: pyproject.toml
 	$(MAKE_ENV) --editable '.[plots,io]'

@@ -2,6 +2,7 @@
 
 import itertools
 
+import arviz as az
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -11,7 +12,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 from numpyro.infer import MCMC
 
-from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, diagnose, to_inference_data
+from numpyro_contour import (
+    SGLD,
+    ContourSGLD,
+    EnergyPartition,
+    diagnose,
+    resample,
+    to_inference_data,
+)
 from numpyro_contour.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.diagnostics import kish_share, pareto_khat
 from numpyro_contour.examples import nine_modes
@@ -631,3 +639,19 @@ def test_figures_of_their_own_can_be_drawn(data):
         width, height = figure.get_size_inches()
         assert -0.02 <= extent.x0 <= extent.x1 <= width + 0.02
         assert -0.02 <= extent.y0 <= extent.y1 <= height + 0.02
+
+
+# --------------------------------------------------------------------------- ArviZ's own
+
+
+@pytest.mark.parametrize("function", ["plot_forest", "plot_pair", "plot_autocorr"])
+def test_arviz_takes_resampled_draws(function, mcmc):
+    even = resample(to_inference_data(mcmc), keep_chains=True)
+    getattr(az, function)(even, var_names=["z"])
+    drawn = [ax for number in plt.get_fignums() for ax in plt.figure(number).axes]
+    assert any(ax.lines or ax.collections for ax in drawn)
+    if function == "plot_pair":
+        clouds = [np.asarray(c.get_offsets()[:, 0]) for ax in drawn for c in ax.collections]
+        clouds += [np.asarray(line.get_xdata()) for ax in drawn for line in ax.lines]
+        values = even["posterior"]["z"].values
+        assert any(len(x) >= DRAWS and np.isin(x, values).all() for x in clouds)
