@@ -106,7 +106,7 @@ def _evenly(count: int, at_most: int) -> np.ndarray:
 
 def _mean(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """The weighted mean and its standard error, NaN with too few draws a chain."""
-    if values.shape[1] < _FEWEST_OF_CHAIN:
+    if values.shape[1] < _FEWEST_OF_CHAIN:  # ArviZ would log that
         return float((weights * values).mean()), math.nan
     with np.errstate(divide="ignore", invalid="ignore"):
         return float((weights * values).mean()), float(mcse_of_mean(values, weights))

@@ -44,11 +44,13 @@ def to_inference_data(
     - `sample_stats`: `log_weight`, each chain's with mean 1; the log density `lp` = -U where the
       potential energy of the draws is known; `potential_energy_estimate`, as the run saw it, where
       it comes from minibatches, and with full-data weights `energy_noise`, its standard deviation
-      at the draw;
+      at the draw; `steps`, `refused` and `clipped`, counted since the start of the run;
       `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
-      contour kernel also `energy_bin`, `gradient_multiplier` and `theta` (chain, draw, bin), as
-      the draw left it; of replica exchange the `swap_rates` so far (chain, draw, pair) and the
-      estimated variance of the energies' noise, `energy_variance` (chain, draw, replica);
+      contour kernel also `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the
+      `highest_energy` of the positions that the draw stands for, the count `bounded`, and `theta`
+      (chain, draw, bin), as the draw left it; of replica exchange the `swap_rates` so far (chain,
+      draw, pair) and the estimated variance of the energies' noise, `energy_variance` (chain, draw,
+      replica);
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
       the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
       divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
@@ -61,6 +63,10 @@ def to_inference_data(
       `energy_noise_in_bins`, and `control_variate`, 1 where it is in use (chain,);
       `gradient_noise_share`, the share of the gradient's noise in the noise of a step (chain,
       coordinate);
+    - `equipartition`: of each unconstrained coordinate the mean of :math:`(x_i - \mu_i)\,
+      \partial_i U / \tau` over the weighted draws, `ratio`, which is 1 where they are right, and
+      its standard error `mcse`; `mean_ratio` and `mean_mcse` over all coordinates. It takes
+      gradients over all data at up to 2,000 draws, and is left out where that would take long;
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 
@@ -94,6 +100,10 @@ def to_inference_data(
     Raises:
         ValueError: as `weighted_samples`, or `collect_theta` is out of its range, or the log
             likelihood is asked of a model that sums out discrete variables.
+
+    Warns:
+        UserWarning: once, where a verdict of `diagnose` is bad: with the first fault, what to
+            change, and the names of the others.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -27,7 +27,8 @@ def weighted_samples(
     Args:
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
         theta: "online" (default) weighs a draw by the theta of its own time, which is always valid;
-            "final" by the last theta, which is only fit once theta has settled.
+            "final" by the last theta, a window's weight times :math:`(\Psi_\text{final} /
+            \Psi_k)^\zeta` at its draw, which is only fit once theta has settled.
         energy: None (default) weighs draws of a run on minibatches, or on a noisy potential, at
             their potential energy over all data, by :math:`E[\log\Psi(U + \sigma\xi)]` with
             :math:`\sigma` the noise at each draw: one pass over all data a draw, once for a run;
@@ -41,7 +42,9 @@ def weighted_samples(
 
     Raises:
         ValueError: the run has no weights, or an argument is unknown; the run's data are not those
-            of its warm-up; or a noisy potential of the user's is not unbiased.
+            of its warm-up; a noisy potential of the user's is not unbiased; or
+            `theta="final"` would change the logarithms of a chain's weights by more than 0.2
+            (standard deviation).
 
     Warns:
         UserWarning: fewer than a tenth of the draws were made at the final temperature; the

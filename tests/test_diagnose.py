@@ -298,27 +298,33 @@ def test_bin_width():
         np.testing.assert_allclose(found.figure, widths)
 
 
+def learnt(theta, **settings):
+    """Groups of a run with this theta in the mean; its last theta is nobody's."""
+    last = np.full_like(theta, 1 / BINS)
+    trace = np.tile(theta[:, None], (1, DRAWS, 1))
+    return healthy(partition_theta=last, theta_trace=trace, **settings)
+
+
 def test_theta_against_draws():
     theta = healthy()["energy_partition"]["theta"].values
     for moved, outcome in ((0.1, "good"), (0.3, "bad")):
         wrong = theta.copy()
         wrong[3] *= 1 - moved
         wrong[3, -1] += moved
-        groups = healthy(partition_theta=wrong)
-        found = of(theta_checks.against_draws, groups)["theta against draws"]
+        found = of(theta_checks.against_draws, learnt(wrong))["theta against draws"]
         assert found.outcome == outcome
         assert abs(found.figure - moved) < 0.05
     given = healthy(partition_theta=wrong, theta="given")
     assert not of(theta_checks.drift, given)
     assert not of(theta_checks.spread, given)
     assert "leave `theta`" in of(theta_checks.against_draws, given)["theta against draws"].advice
-    papers = healthy(partition_theta=wrong, random_field="csgld")
+    papers = learnt(wrong, random_field="csgld")
     advice = of(theta_checks.against_draws, papers)["theta against draws"].advice
     assert "random_field='consistent'" in advice
     # The theta of "scalable" is the masses to the power of 1 / zeta.
     powers = theta ** (1 / 0.75)
     powers /= powers.sum(1, keepdims=True)
-    scalable = healthy(partition_theta=powers, random_field="scalable")
+    scalable = learnt(powers, random_field="scalable")
     assert of(theta_checks.against_draws, scalable)["theta against draws"].figure < 0.05
     noisy = healthy(energy_noise=np.full((CHAINS, DRAWS), 0.3))
     found = of(theta_checks.against_draws, noisy)["theta against draws"]
@@ -339,9 +345,10 @@ def test_theta_over_time():
     assert of(theta_checks.drift, healthy(theta_trace=trace))["theta over time"].figure < 0.01
     groups = healthy()
     groups["sample_stats"] = groups["sample_stats"].drop_vars("theta")
-    found = of(theta_checks.drift, groups)["theta over time"]
-    assert found.outcome == "not checked"
-    assert "`collect_theta=True`" in found.finding
+    for check in (theta_checks.drift, theta_checks.against_draws, theta_checks.spread):
+        (found,) = of(check, groups).values()
+        assert found.outcome == "not checked"
+        assert "`collect_theta=True`" in found.finding
 
 
 def test_theta_between_chains():
@@ -350,7 +357,7 @@ def test_theta_between_chains():
         wrong = theta.copy()
         wrong[1] *= 1 - moved
         wrong[1, -1] += moved
-        found = of(theta_checks.spread, healthy(partition_theta=wrong))["theta between chains"]
+        found = of(theta_checks.spread, learnt(wrong))["theta between chains"]
         assert found.outcome == outcome
         np.testing.assert_allclose(found.figure, 0.75 * moved, rtol=1e-2)
         assert "chain 1" in found.finding
@@ -410,6 +417,13 @@ def test_round_trips():
     # A window that reaches from typical energies up is enough for one way.
     wide = of(mixing_checks.trips, healthy(lowest_energy=0 * energy))["round trips"]
     assert wide.outcome == "good"
+    # A chain need not go as high as the others do,
+    less = np.where(np.arange(CHAINS)[:, None] == 2, energy, 5 * energy)
+    assert of(mixing_checks.trips, healthy(highest_energy=less))["round trips"].outcome == "good"
+    # but at least above typical energies.
+    flat = np.where(np.arange(CHAINS)[:, None] == 2, 0.1 * energy, energy)
+    found = of(mixing_checks.trips, healthy(lowest_energy=flat, highest_energy=flat))
+    assert found["round trips"].figure == 0
 
 
 def test_chains_disagree():

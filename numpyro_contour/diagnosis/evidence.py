@@ -101,6 +101,13 @@ class Evidence:
             return float(scheduled[0, -1])
         return float(self.settings["temperature"])
 
+    @cached_property
+    def theta_trace(self) -> np.ndarray | None:
+        """Theta at each draw for which it was exported, (chains, draws, bins)."""
+        if "theta" not in self.stats:
+            return None
+        return self.stats["theta"].transpose("chain", ..., "bin").values
+
     @property
     def is_contour(self) -> bool:
         """Whether there is an energy partition."""

@@ -101,7 +101,7 @@ def equipartition(evidence: Evidence) -> list[Verdict]:
     """Whether the draws have the variances that the gradient of the potential energy asks for."""
     group = evidence.group("equipartition")
     if group is None:
-        why = "Too few draws, or too many rows, to hold the draws against the gradient."
+        why = "The draws were not held against the gradient: too few, or a pass would take long."
         return [unknown("variances", why)]
     ratio, mcse = group["ratio"].values, np.maximum(group["mcse"].values, 1e-12)
     off = np.where(np.isfinite(ratio), ratio - 1, np.inf)

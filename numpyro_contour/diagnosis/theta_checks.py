@@ -19,6 +19,7 @@ _MOST_SPREAD = 0.2
 _MOST_DIFFERENCE = 0.2
 # Noise of so many bins moves draws between bins.
 _SHARP = 0.5
+_NOT_COLLECTED = "Theta was not collected: `collect_theta=True` shows how it moved."
 
 
 def drift(evidence: Evidence) -> list[Verdict]:
@@ -26,10 +27,10 @@ def drift(evidence: Evidence) -> list[Verdict]:
     if not _learns(evidence):
         return []
     name = "theta over time"
-    if "theta" not in evidence.stats:
-        why = "Theta was not collected: `collect_theta=True` shows how it moved."
-        return [unknown(name, why)]
-    moved = theta_drift(evidence.stats["theta"].transpose("chain", ..., "bin").values)
+    trace = evidence.theta_trace
+    if trace is None:
+        return [unknown(name, _NOT_COLLECTED)]
+    moved = theta_drift(trace)
     # The chain in the middle: that of one alone also moves because it wanders.
     median = float(np.median(moved))
     words = (
@@ -45,10 +46,12 @@ def spread(evidence: Evidence) -> list[Verdict]:
     if not _learns(evidence):
         return []
     name = "theta between chains"
+    if evidence.theta_trace is None:
+        return [unknown(name, _NOT_COLLECTED)]
+    # Means over the draws: the last theta still tells in which mode its chain was last.
     partition = evidence.groups["energy_partition"].transpose("chain", ...)
-    apart = theta_spread(
-        partition["theta"].values, partition["lower_edge"].values, partition["upper_edge"].values
-    )
+    lower, upper = partition["lower_edge"].values, partition["upper_edge"].values
+    apart = theta_spread(evidence.theta_trace.mean(1), lower, upper)
     if np.isnan(apart).all():
         return [unknown(name, "One chain cannot be compared: run several.")]
     chain = int(apart.argmax())
@@ -71,8 +74,9 @@ def against_draws(evidence: Evidence) -> list[Verdict]:
         return [unknown(name, "There are no draws to compare theta with.")]
     if noise is None or noise_in_bins(noise, evidence.width).max() > _SHARP:
         return [unknown(name, "Energies are too noisy to say in which bins the draws belong.")]
-    learnt = evidence.per_chain("energy_partition", "theta")
-    assert learnt is not None
+    learnt = _mean_theta(evidence)
+    if learnt is None:
+        return [unknown(name, _NOT_COLLECTED)]
     if evidence.settings.get("random_field") == "scalable":
         # Its theta tends to the masses to the power of 1 / zeta.
         powers = learnt ** float(evidence.settings["zeta"])
@@ -93,6 +97,13 @@ def against_draws(evidence: Evidence) -> list[Verdict]:
     is_bad = difference[chain] > _MOST_DIFFERENCE
     advice = _advice(evidence)
     return [verdict(name, difference[chain], _MOST_DIFFERENCE, is_bad, words, advice)]
+
+
+def _mean_theta(evidence: Evidence) -> np.ndarray | None:
+    """The mean of theta over the draws, (chains, bins)."""
+    if _learns(evidence):
+        return None if evidence.theta_trace is None else evidence.theta_trace.mean(1)
+    return evidence.per_chain("energy_partition", "theta")
 
 
 def _learns(evidence: Evidence) -> bool:
