@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 import arviz as az
 import models
@@ -58,6 +59,9 @@ def test_a_bad_verdict_is_one_warning_at_the_users_line(two_chains):
     with pytest.warns(UserWarning, match=r"This run cannot be trusted: .* `diagnose`") as warned:
         to_inference_data(two_chains("ContourSGLD"))
     assert [w.filename for w in warned] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a report that was asked for is not announced
+        diagnose(two_chains("ContourSGLD"))
 
 
 def test_what_has_no_weights_is_refused():
@@ -397,6 +401,20 @@ def test_length_finds_the_worst_of_many_coordinates():
     assert "`x[137]`" in of(mixing_checks.length, groups)["length"].finding
 
 
+def test_very_many_coordinates_are_looked_at_in_part(monkeypatch):
+    x = np.random.default_rng(1).normal(size=(CHAINS, DRAWS, 3, 7))
+    x[..., 2, 6] = autoregressive(40)  # the 21st: every tenth is taken
+    groups = healthy()
+    groups["posterior"] = xr.Dataset(
+        {"x": (("chain", "draw", "i", "j"), x), "name": (("place",), ["a", "b"])}
+    )
+    assert "`x[2, 6]`" in of(mixing_checks.length, groups)["length"].finding
+    monkeypatch.setattr(mixing_checks, "_MOST_COORDINATES", 3)
+    assert "`x[2, 6]`" not in of(mixing_checks.length, groups)["length"].finding
+    x[..., 1, 0] = x[..., 2, 6]
+    assert "`x[1, 0]`" in of(mixing_checks.length, groups)["length"].finding
+
+
 def test_few_draws_are_too_few():
     groups = {
         name: group.isel(draw=slice(5), missing_dims="ignore") for name, group in healthy().items()
@@ -476,8 +494,11 @@ def test_chains_without_weights_and_weights_that_are_no_numbers():
     broken[0, 7] = np.nan
     found = of(weight_checks.weights, healthy(log_weight=broken))["weights"]
     assert found.finding == "1 of the 2000 log weights are not numbers."
+    energy = healthy()["sample_stats"]["lp"].values
+    energy[0, 7] = np.nan
     for check in CHECKS:
         of(check, healthy(log_weight=none))
+        of(check, healthy(log_weight=broken, lp=energy))
 
 
 def test_final_temperature():

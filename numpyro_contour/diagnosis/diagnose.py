@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from numpyro_contour.diagnosis.all_checks import report_of
@@ -47,4 +48,7 @@ def diagnose(data: Any) -> Report:
         >>> report["chains"].figure < 1.1
         True
     """
-    return report_of(weighted_groups(data))
+    with warnings.catch_warnings():
+        # What `to_inference_data` would say of a run is in the report.
+        warnings.filterwarnings("ignore", "This run cannot be trusted", UserWarning)
+        return report_of(weighted_groups(data))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from numpyro_contour.arviz_versions import effective_sample_size
@@ -19,6 +21,7 @@ _HIGH = 0.9
 _LARGEST_RHAT = 1.1
 # Exact R-hat and effective sizes are computed of so many coordinates, the worst by a quick look.
 _LOOKED_AT = 30
+_MOST_COORDINATES = 2000
 
 
 def length(evidence: Evidence) -> list[Verdict]:
@@ -109,27 +112,35 @@ def _odd_one(values: np.ndarray, evidence: Evidence) -> str:
     away = np.abs(means - np.median(means))
     chain = int(away.argmax())
     others = np.median(np.delete(means, chain))
-    return f"its mean is {means[chain]:.3g} in chain {chain} and {others:.3g} in the others;"
+    return f"means are {means[chain]:.3g} in chain {chain} and {others:.3g} in the median of the others;"
 
 
 def _coordinates(evidence: Evidence) -> tuple[list[str], np.ndarray]:
-    """All scalar variables that vary, (chains, draws, variables), and their names."""
+    """Scalar variables that vary, (chains, draws, variables), and their names.
+
+    Of very many every so many are taken, from all variables alike.
+    """
+    drawn = {
+        str(name): variable.transpose("chain", "draw", ...)
+        for name, variable in evidence.groups["posterior"].data_vars.items()
+        if variable.dtype.kind in "biuf" and {"chain", "draw"} <= set(variable.dims)
+    }
+    total = sum(math.prod(variable.shape[2:]) for variable in drawn.values())
+    stride = -(-total // _MOST_COORDINATES)
     names, columns = [], []
-    for name, variable in evidence.groups["posterior"].data_vars.items():
-        if variable.dtype.kind not in "biuf" or not {"chain", "draw"} <= set(variable.dims):
-            continue
-        ordered = variable.transpose("chain", "draw", ...)
-        array = ordered.values.astype(np.float64).reshape(*ordered.shape[:2], -1)
+    for name, variable in drawn.items():
+        flat = variable.values.reshape(*variable.shape[:2], -1)
+        array = flat[..., ::stride].astype(np.float64)
         varies = np.isfinite(array).all((0, 1)) & (np.ptp(array, axis=(0, 1)) > 0)
-        places = list(np.ndindex(ordered.shape[2:]))
-        names += [_label(str(name), place) for place, ok in zip(places, varies) if ok]
+        places = [np.unravel_index(i, variable.shape[2:]) for i in range(0, flat.shape[2], stride)]
+        names += [_label(name, place) for place, ok in zip(places, varies) if ok]
         columns.append(array[..., varies])
     shape = (*evidence.log_weights.shape, 0)
     return names, np.concatenate(columns, -1) if columns else np.zeros(shape)
 
 
-def _label(name: str, place: tuple[int, ...]) -> str:
-    return f"`{name}[{', '.join(map(str, place))}]`" if place else f"`{name}`"
+def _label(name: str, place: tuple) -> str:
+    return f"`{name}[{', '.join(str(i) for i in place)}]`" if place else f"`{name}`"
 
 
 def _quick_sizes(values: np.ndarray) -> np.ndarray:
