@@ -112,7 +112,7 @@ def _odd_one(values: np.ndarray, evidence: Evidence) -> str:
     away = np.abs(means - np.median(means))
     chain = int(away.argmax())
     others = np.median(np.delete(means, chain))
-    return f"means are {means[chain]:.3g} in chain {chain} and {others:.3g} in the median of the others;"
+    return f"the mean is {means[chain]:.3g} in chain {chain}, {others:.3g} in the middle one;"
 
 
 def _coordinates(evidence: Evidence) -> tuple[list[str], np.ndarray]:

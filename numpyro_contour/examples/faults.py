@@ -135,7 +135,7 @@ RUNS = {
         },
         start=[[-5.0], [-4.0], [4.0], [5.0]],
         warmup=1000,
-        draws=8000,
+        draws=12_000,
     ),
     "multiplier at its bound": Run(
         "The gradient multiplier may not fall below 0.9.",
