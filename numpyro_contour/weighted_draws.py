@@ -49,9 +49,10 @@ def weighted_samples(
     Warns:
         UserWarning: fewer than a tenth of the draws were made at the final temperature; the
             warm-up failed, with the cause and what to change; the control variate is
-            far noisier in some of the posterior than elsewhere; moves were refused or
-            drifts clipped in more than 1 % of the steps of a chain (clipped in 5 % where the step
-            size was tuned), or its multiplier was decided by `multiplier_bound` in more than 25 %;
+            far noisier in some of the posterior than elsewhere; while draws were
+            collected moves were refused in more than 1 % of the steps of a chain, drifts clipped in
+            more than 2 % (5 % where the step size was tuned), or its multiplier was decided by
+            `multiplier_bound` in more than 25 %;
             replicas made fewer than 0.5 % of the swaps they were offered.
 
     Example:

@@ -12,9 +12,11 @@ import xarray as xr
 
 from numpyro_contour import diagnose, to_inference_data
 from numpyro_contour.diagnosis import (
+    chain_checks,
     mixing_checks,
     noise_checks,
     partition_checks,
+    scalars,
     step_checks,
     theta_checks,
     warmup_checks,
@@ -151,7 +153,9 @@ CHECKS = (
     theta_checks.spread,
     mixing_checks.length,
     mixing_checks.trips,
-    mixing_checks.agreement,
+    chain_checks.agreement,
+    chain_checks.spreads,
+    mixing_checks.effective,
     weight_checks.weights,
     weight_checks.flatness,
 )
@@ -180,7 +184,7 @@ def steps_up(share, chain=1):
     ("check", "name", "variable", "limit", "settings"),
     [
         (step_checks.guard, "refused moves", "refused", 0.01, {}),
-        (step_checks.guard, "step size", "clipped", 0.01, {}),
+        (step_checks.guard, "step size", "clipped", 0.02, {}),
         (step_checks.guard, "step size", "clipped", 0.05, {"step_size": "tuned"}),
         (step_checks.multiplier_bound, "multiplier bound", "bounded", 0.25, {}),
     ],
@@ -409,7 +413,7 @@ def test_very_many_coordinates_are_looked_at_in_part(monkeypatch):
         {"x": (("chain", "draw", "i", "j"), x), "name": (("place",), ["a", "b"])}
     )
     assert "`x[2, 6]`" in of(mixing_checks.length, groups)["length"].finding
-    monkeypatch.setattr(mixing_checks, "_MOST_COORDINATES", 3)
+    monkeypatch.setattr(scalars, "_MOST_COORDINATES", 3)
     assert "`x[2, 6]`" not in of(mixing_checks.length, groups)["length"].finding
     x[..., 1, 0] = x[..., 2, 6]
     assert "`x[1, 0]`" in of(mixing_checks.length, groups)["length"].finding
@@ -420,7 +424,7 @@ def test_few_draws_are_too_few():
         name: group.isel(draw=slice(5), missing_dims="ignore") for name, group in healthy().items()
     }
     assert of(mixing_checks.length, groups)["length"].outcome == "bad"
-    assert of(mixing_checks.agreement, groups)["chains"].outcome == "not checked"
+    assert of(chain_checks.agreement, groups)["chains"].outcome == "not checked"
 
 
 def test_round_trips():
@@ -446,14 +450,14 @@ def test_round_trips():
 
 def test_chains_disagree():
     x = healthy()["posterior"]["x"].values
-    assert of(mixing_checks.agreement, healthy(x=x))["chains"].figure < 1.02
+    assert of(chain_checks.agreement, healthy(x=x))["chains"].figure < 1.02
     x[3, :, 0] += 2.5
-    found = of(mixing_checks.agreement, healthy(x=x))["chains"]
+    found = of(chain_checks.agreement, healthy(x=x))["chains"]
     assert found.outcome == "bad"
     assert "R-hat of `x[0]`" in found.finding
     assert "in chain 3" in found.advice
     one = {name: group.isel(chain=[0], missing_dims="ignore") for name, group in healthy().items()}
-    assert of(mixing_checks.agreement, one)["chains"].outcome == "not checked"
+    assert of(chain_checks.agreement, one)["chains"].outcome == "not checked"
 
 
 def test_chains_agree_only_with_their_weights():
@@ -462,10 +466,80 @@ def test_chains_agree_only_with_their_weights():
     x, log_weight = groups["posterior"]["x"].values, groups["sample_stats"]["log_weight"].values
     wide = np.random.default_rng(5).normal(size=(DRAWS, 2)) * 3.0
     x[0] = wide
-    unweighted = of(mixing_checks.agreement, healthy(x=x))["chains"]
+    unweighted = of(chain_checks.agreement, healthy(x=x))["chains"]
     log_weight[0] = -0.5 * (wide**2).sum(-1) * (1 - 1 / 9)
-    weighted = of(mixing_checks.agreement, healthy(x=x, log_weight=log_weight))["chains"]
-    assert weighted.figure < 1.1 < unweighted.figure
+    weighted = of(chain_checks.agreement, healthy(x=x, log_weight=log_weight))["chains"]
+    assert weighted.figure < 1.05 < unweighted.figure
+
+
+def test_spread_of_chains():
+    """A chain that is wider than the others, most of all in tails that ranks do not see."""
+    x = healthy()["posterior"]["x"].values
+    for far, outcome in ((1.4, "good"), (2.2, "bad")):
+        wide = x.copy()
+        # Of a standard deviation r times the others' the mean variance is (3 + r**2) / 4.
+        wide[1, :, 1] *= far
+        expected = far / ((3 + far**2) / 4) ** 0.5
+        found = of(chain_checks.spreads, healthy(x=wide))["spread of chains"]
+        assert found.outcome == outcome
+        assert found.figure == pytest.approx(expected, rel=0.1)
+        assert "`x[1]`" in found.finding
+        assert "larger in chain 1" in found.finding
+    narrow = x.copy()
+    narrow[3, :, 0] *= 0.4
+    found = of(chain_checks.spreads, healthy(x=narrow))["spread of chains"]
+    assert "smaller in chain 3" in found.finding
+    tail = x.copy()
+    tail[0, 7, 0] = 60.0
+    weights = np.zeros((CHAINS, DRAWS))
+    groups = healthy(x=tail, log_weight=weights)
+    assert of(chain_checks.agreement, groups)["chains"].outcome == "good"
+    assert of(chain_checks.spreads, groups)["spread of chains"].outcome == "bad"
+    # Without weight it is nowhere.
+    weights[0, 7] = -np.inf
+    groups = healthy(x=tail, log_weight=weights)
+    assert of(chain_checks.spreads, groups)["spread of chains"].outcome == "good"
+
+
+def test_effective_draws():
+    x = np.random.default_rng(1).normal(size=(CHAINS, DRAWS, 50))
+    even = np.zeros((CHAINS, DRAWS))
+    for effective, outcome in ((45, "bad"), (250, "good")):
+        x[..., 17] = autoregressive(effective)
+        groups = healthy(log_weight=even)
+        groups["posterior"] = xr.Dataset({"x": (("chain", "draw", "place"), x)})
+        found = of(mixing_checks.effective, groups)["effective draws"]
+        assert found.outcome == outcome
+        assert "mean of `x[17]`" in found.finding
+        assert found.figure == pytest.approx(effective, rel=0.5)
+    # Uneven weights leave few draws of any variable.
+    uneven = even.copy()
+    uneven[:, ::50] = 6.0
+    groups["sample_stats"]["log_weight"] = (("chain", "draw"), uneven)
+    assert of(mixing_checks.effective, groups)["effective draws"].outcome == "bad"
+
+
+def test_weights_by_bin():
+    assert not of(weight_checks.by_bin, healthy())
+    for width, outcome in ((0.45, "good"), (0.48, "bad")):  # 0.1 sqrt(12) / 0.75 is 0.46
+        groups = healthy(weight="piecewise", **moved_edges(upper=width * BINS))
+        found = of(weight_checks.by_bin, groups)["weights by bin"]
+        assert found.outcome == outcome
+        np.testing.assert_allclose(found.figure, 0.75 * width / 12**0.5)
+        hot = healthy(weight="piecewise", temperature=2.0, **moved_edges(upper=width * BINS))
+        assert of(weight_checks.by_bin, hot)["weights by bin"].outcome == "good"
+
+
+def test_multipliers_where_psi_may_rise():
+    multiplier = np.ones((CHAINS, DRAWS))
+    for share, outcome in ((0.008, "good"), (0.012, "bad")):
+        multiplier[2, : int(share * DRAWS)] = 3.1
+        assert not of(step_checks.multiplier, healthy(gradient_multiplier=multiplier))
+        groups = healthy(gradient_multiplier=multiplier, one_sided=0)
+        found = of(step_checks.multiplier, groups)["multiplier"]
+        assert found.outcome == outcome
+        np.testing.assert_allclose(found.figure, share)
+        assert "chain 2" in found.finding
 
 
 def test_uneven_weights():

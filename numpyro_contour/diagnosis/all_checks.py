@@ -7,6 +7,7 @@ from collections.abc import Callable
 import xarray as xr
 
 from numpyro_contour.diagnosis import (
+    chain_checks,
     mixing_checks,
     noise_checks,
     partition_checks,
@@ -34,6 +35,7 @@ PROCESS_CHECKS: tuple[Check, ...] = (
 CHECKS: tuple[Check, ...] = (
     step_checks.final_temperature,
     warmup_checks.warmup,
+    step_checks.multiplier,
     step_checks.guard,
     noise_checks.energy_noise,
     noise_checks.anchors,
@@ -44,9 +46,12 @@ CHECKS: tuple[Check, ...] = (
     theta_checks.against_draws,
     theta_checks.drift,
     mixing_checks.trips,
-    mixing_checks.agreement,
+    chain_checks.agreement,
+    chain_checks.spreads,
     theta_checks.spread,
+    weight_checks.by_bin,
     weight_checks.weights,
+    mixing_checks.effective,
     step_checks.swaps,
     weight_checks.flatness,
 )

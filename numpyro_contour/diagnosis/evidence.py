@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from numpyro_contour.diagnosis.scalars import scalars
 from numpyro_contour.estimates import weighted_quantile, weighted_sd
 from numpyro_contour.weights import log_normalisers
 
@@ -72,6 +73,11 @@ class Evidence:
     def weighed(self) -> bool:
         """Whether every chain has draws with weight."""
         return bool(np.isfinite(self.log_weights).any(1).all())
+
+    @cached_property
+    def scalars(self) -> tuple[list[str], np.ndarray]:
+        """Names of the scalar variables that vary, and their draws (chains, draws, variables)."""
+        return scalars(self.groups["posterior"])
 
     @cached_property
     def energy(self) -> np.ndarray:

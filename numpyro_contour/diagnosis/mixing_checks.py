@@ -1,27 +1,24 @@
-"""Whether the chains are long enough, went up and down, and agree."""
+"""Whether the chains are long enough, and went up and down."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from numpyro_contour.arviz_versions import effective_sample_size
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
-from numpyro_contour.diagnostics import weighted_rhat
+from numpyro_contour.diagnosis.scalars import LOOKED_AT, quick_sizes
+from numpyro_contour.diagnostics import weighted_ess
 from numpyro_contour.flattening_diagnostics import round_trips, share_above
 
 # Independent draws a chain, their weights not counted: half of what Vehtari et al. (2021) ask for
 # R-hat and standard errors to be reliable.
 _FEWEST_OF_CHAIN = 50
-_FEWEST_TRIPS = 1
+# Of weighted means and standard deviations, half of that.
+_FEWEST_EFFECTIVE = 25
+_FEWEST_TRIPS = 5
 # A tenth of the draws stand for positions that reached so high.
 _HIGH = 0.9
-_LARGEST_RHAT = 1.1
-# Exact R-hat and effective sizes are computed of so many coordinates, the worst by a quick look.
-_LOOKED_AT = 30
-_MOST_COORDINATES = 2000
 
 
 def length(evidence: Evidence) -> list[Verdict]:
@@ -32,9 +29,9 @@ def length(evidence: Evidence) -> list[Verdict]:
     if draws < 8:
         words = f"{draws} draws a chain are too few to tell anything."
         return [verdict(name, chains * draws, fewest, True, words, "Raise `num_samples`.")]
-    names, values = _coordinates(evidence)
+    names, values = evidence.scalars
     names, values = ["the potential energy", *names], np.dstack([evidence.energy, values])
-    worst = np.argsort(_quick_sizes(values))[:_LOOKED_AT]
+    worst = np.argsort(quick_sizes(values))[:LOOKED_AT]
     found = [
         sum(effective_sample_size(chain[None], "bulk") for chain in values[..., i]) for i in worst
     ]
@@ -82,79 +79,35 @@ def trips(evidence: Evidence) -> list[Verdict]:
     return [verdict(name, counts[chain], _FEWEST_TRIPS, is_bad, words, advice)]
 
 
-def agreement(evidence: Evidence) -> list[Verdict]:
-    """Whether the chains have sampled the same posterior."""
-    name = "chains"
+def effective(evidence: Evidence) -> list[Verdict]:
+    """How many equally weighted draws would give the means and standard deviations as precisely."""
+    name = "effective draws"
     chains, draws = evidence.log_weights.shape
-    if chains == 1:
-        return [unknown(name, "One chain cannot be compared: run several, from several places.")]
     if draws < 8 or not evidence.weighed:
-        return [unknown(name, "There are too few weighted draws to compare the chains.")]
-    names, values = _coordinates(evidence)
+        return []
+    names, values = evidence.scalars
     if not names:
         return []
-    worst = np.argsort(-_quick_rhat(values, np.exp(evidence.log_weights)))[:_LOOKED_AT]
-    rhat = np.atleast_1d(weighted_rhat(values[..., worst], evidence.log_weights))
-    if np.isnan(rhat).all():
-        return [unknown(name, "Half of a chain has no weight: chains cannot be compared.")]
-    at = int(np.nanargmax(rhat))
-    words = f"R-hat of {names[worst[at]]} is {rhat[at]:.2f} (limit {_LARGEST_RHAT:g})."
-    advice = (
-        f"The chains disagree: {_odd_one(values[..., worst[at]], evidence)} they are in "
-        "different modes, or too short. Run longer, and do not pool them."
+    log_weights = evidence.log_weights
+    quick = quick_sizes(np.exp(log_weights)[..., None] * _centred(values, log_weights))
+    worst = np.argsort(quick)[:LOOKED_AT]
+    sizes = np.stack(
+        [
+            np.atleast_1d(weighted_ess(values[..., worst], log_weights, method))
+            for method in ("mean", "sd")
+        ]
     )
-    return [verdict(name, rhat[at], _LARGEST_RHAT, rhat[at] > _LARGEST_RHAT, words, advice)]
+    sizes = np.where(np.isfinite(sizes), sizes, np.inf)
+    method, at = np.unravel_index(sizes.argmin(), sizes.shape)
+    least, fewest = float(sizes[method, at]), _FEWEST_EFFECTIVE * chains
+    words = (
+        f"The {('mean', 'standard deviation')[method]} of {names[worst[at]]} is as precise as from "
+        f"{least:.0f} independent draws of equal weight (limit {fewest}, {_FEWEST_EFFECTIVE} a "
+        "chain)."
+    )
+    advice = "Run longer: raise `num_samples`, or `num_steps`."
+    return [verdict(name, least, fewest, least < fewest, words, advice)]
 
 
-def _odd_one(values: np.ndarray, evidence: Evidence) -> str:
-    """Which chain is farthest from the median of the chains, in words."""
-    means = (np.exp(evidence.log_weights) * values).mean(1)
-    away = np.abs(means - np.median(means))
-    chain = int(away.argmax())
-    others = np.median(np.delete(means, chain))
-    return f"the mean is {means[chain]:.3g} in chain {chain}, {others:.3g} in the middle one;"
-
-
-def _coordinates(evidence: Evidence) -> tuple[list[str], np.ndarray]:
-    """Scalar variables that vary, (chains, draws, variables), and their names.
-
-    Of very many every so many are taken, from all variables alike.
-    """
-    drawn = {
-        str(name): variable.transpose("chain", "draw", ...)
-        for name, variable in evidence.groups["posterior"].data_vars.items()
-        if variable.dtype.kind in "biuf" and {"chain", "draw"} <= set(variable.dims)
-    }
-    total = sum(math.prod(variable.shape[2:]) for variable in drawn.values())
-    stride = -(-total // _MOST_COORDINATES)
-    names, columns = [], []
-    for name, variable in drawn.items():
-        flat = variable.values.reshape(*variable.shape[:2], -1)
-        array = flat[..., ::stride].astype(np.float64)
-        varies = np.isfinite(array).all((0, 1)) & (np.ptp(array, axis=(0, 1)) > 0)
-        places = [np.unravel_index(i, variable.shape[2:]) for i in range(0, flat.shape[2], stride)]
-        names += [_label(name, place) for place, ok in zip(places, varies) if ok]
-        columns.append(array[..., varies])
-    shape = (*evidence.log_weights.shape, 0)
-    return names, np.concatenate(columns, -1) if columns else np.zeros(shape)
-
-
-def _label(name: str, place: tuple) -> str:
-    return f"`{name}[{', '.join(str(i) for i in place)}]`" if place else f"`{name}`"
-
-
-def _quick_sizes(values: np.ndarray) -> np.ndarray:
-    """Effective sizes by the means of batches, of many variables at once; the order matters."""
-    draws = values.shape[1]
-    batch = max(2, int(draws**0.5))
-    count = draws // batch
-    batches = values[:, : count * batch].reshape(len(values), count, batch, -1).mean(2)
-    within = values.var(1)
-    return (count * within / np.maximum(batches.var(1), 1e-300)).sum(0)
-
-
-def _quick_rhat(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The spread of the chains' means over that within, of many variables at once."""
-    means = (weights[..., None] * values).mean(1)
-    squares = (weights[..., None] * (values - means[:, None]) ** 2).mean((0, 1))
-    return means.var(0) / np.maximum(squares, 1e-300)
+def _centred(values: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
+    return values - (np.exp(log_weights)[..., None] * values).mean((0, 1))

@@ -10,10 +10,13 @@ from numpyro_contour.flattening_diagnostics import counted_share
 
 # Refused moves and clipped drifts bias the draws.
 _MOST_REFUSED = 0.01
-_MOST_CLIPPED = 0.01
+_MOST_CLIPPED = 0.02
 # A step size that was accepted as aimed is clipped where energies are high: measured on the
 # mixture, 1.1 % clipped and the same mode masses without the clip.
 _MOST_CLIPPED_IF_TUNED = 0.05
+# Psi that may rise with the energy can make multipliers of any size.
+_LARGEST_MULTIPLIER = 3.0
+_MOST_MULTIPLIED = 0.01
 # Variances that are off by so much, and by so many standard errors: of many coordinates one is
 # four standard errors off by chance once in some hundred runs.
 _MOST_OFF = 0.2
@@ -67,6 +70,26 @@ def guard(evidence: Evidence) -> list[Verdict]:
             smaller,
         ),
     ]
+
+
+def multiplier(evidence: Evidence) -> list[Verdict]:
+    """Gradient multipliers that make steps many times as long, where Psi may rise."""
+    multipliers = evidence.per_draw("gradient_multiplier")
+    if multipliers is None or evidence.settings.get("one_sided", 1):
+        return []
+    share = (multipliers > _LARGEST_MULTIPLIER).mean(1)
+    chain = int(share.argmax())
+    words = (
+        f"{share[chain]:.1%} of the draws of chain {chain} have a gradient multiplier above "
+        f"{_LARGEST_MULTIPLIER:g} (limit {_MOST_MULTIPLIED:.0%}): theta rises steeply with the "
+        "energy there."
+    )
+    advice = (
+        "Steps are too long by as much: take `one_sided=True`, or raise `lower` of the partition "
+        "to where energies begin."
+    )
+    is_bad = share[chain] > _MOST_MULTIPLIED
+    return [verdict("multiplier", share[chain], _MOST_MULTIPLIED, is_bad, words, advice)]
 
 
 def multiplier_bound(evidence: Evidence) -> list[Verdict]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
@@ -11,6 +13,7 @@ from numpyro_contour.flattening_diagnostics import histogram_flatness, share_abo
 
 _LEAST_SHARE = 0.05
 _LARGEST_KHAT = 0.7
+_MOST_APART = 0.1
 
 
 def weights(evidence: Evidence) -> list[Verdict]:
@@ -42,6 +45,24 @@ def weights(evidence: Evidence) -> list[Verdict]:
     if share >= _LEAST_SHARE and heavy:
         return [verdict(name, khat, _LARGEST_KHAT, True, words, advice)]
     return [verdict(name, share, _LEAST_SHARE, share < _LEAST_SHARE, words, advice)]
+
+
+def by_bin(evidence: Evidence) -> list[Verdict]:
+    r"""The paper's weights, constant in a bin, beside the continuous ones of its drift.
+
+    At a slope of log theta of -1 the logarithms differ by :math:`\zeta` times the width over
+    :math:`\sqrt{12}`, as a standard deviation over the bin.
+    """
+    if evidence.settings.get("weight") != "piecewise":
+        return []
+    zeta = float(evidence.settings["zeta"])
+    apart = zeta * float(evidence.width.max()) / evidence.temperature / math.sqrt(12)
+    words = (
+        f"Weights that are constant in a bin differ from those of the drift by {apart:.2g}, as a "
+        f"standard deviation of their logarithms (limit {_MOST_APART:g})."
+    )
+    advice = "That biases all means: take `weight='consistent'`, or narrower bins."
+    return [verdict("weights by bin", apart, _MOST_APART, apart > _MOST_APART, words, advice)]
 
 
 def flatness(evidence: Evidence) -> list[Verdict]:

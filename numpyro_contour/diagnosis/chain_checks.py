@@ -1,0 +1,76 @@
+"""Whether the chains agree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
+from numpyro_contour.diagnosis.scalars import LOOKED_AT, quick_rhat
+from numpyro_contour.diagnostics import weighted_rhat
+
+_LARGEST_RHAT = 1.05
+# R-hat goes by ranks: it hardly sees a chain that once went very far out. In 90 runs that were
+# right no chain's standard deviation was off by more than 1.33.
+_LARGEST_RATIO = 1.5
+
+
+def agreement(evidence: Evidence) -> list[Verdict]:
+    """Whether the chains have sampled the same posterior."""
+    name = "chains"
+    chains, draws = evidence.log_weights.shape
+    if chains == 1:
+        return [unknown(name, "One chain cannot be compared: run several, from several places.")]
+    if draws < 8 or not evidence.weighed:
+        return [unknown(name, "There are too few weighted draws to compare the chains.")]
+    names, values = evidence.scalars
+    if not names:
+        return []
+    worst = np.argsort(-quick_rhat(values, np.exp(evidence.log_weights)))[:LOOKED_AT]
+    rhat = np.atleast_1d(weighted_rhat(values[..., worst], evidence.log_weights))
+    if np.isnan(rhat).all():
+        return [unknown(name, "Half of a chain has no weight: chains cannot be compared.")]
+    at = int(np.nanargmax(rhat))
+    words = f"R-hat of {names[worst[at]]} is {rhat[at]:.2f} (limit {_LARGEST_RHAT:g})."
+    advice = (
+        f"The chains disagree: {_odd_one(values[..., worst[at]], evidence)} they are in "
+        "different modes, or too short. Run longer, and do not pool them."
+    )
+    return [verdict(name, rhat[at], _LARGEST_RHAT, rhat[at] > _LARGEST_RHAT, words, advice)]
+
+
+def spreads(evidence: Evidence) -> list[Verdict]:
+    """Whether the chains found the same weighted standard deviations."""
+    name = "spread of chains"
+    chains, draws = evidence.log_weights.shape
+    if chains == 1 or draws < 8 or not evidence.weighed:
+        return []
+    names, values = evidence.scalars
+    if not names:
+        return []
+    weights = np.exp(evidence.log_weights)[..., None]
+    means = (weights * values).mean(1, keepdims=True)
+    variances = (weights * (values - means) ** 2).mean(1)
+    pooled = np.maximum(variances.mean(0), 1e-300)
+    log_ratio = 0.5 * np.log(np.maximum(variances, 1e-300) / pooled)
+    chain, worst = np.unravel_index(np.abs(log_ratio).argmax(), log_ratio.shape)
+    ratio = float(np.exp(np.abs(log_ratio[chain, worst])))
+    wider = "larger" if log_ratio[chain, worst] > 0 else "smaller"
+    words = (
+        f"The standard deviation of {names[worst]} is {ratio:.2f} times {wider} in chain {chain} "
+        f"than in all chains (limit {_LARGEST_RATIO:g})."
+    )
+    advice = (
+        "One of them went where the others did not, perhaps far out: look at its energies, run "
+        "longer, or take a smaller gain."
+    )
+    return [verdict(name, ratio, _LARGEST_RATIO, ratio > _LARGEST_RATIO, words, advice)]
+
+
+def _odd_one(values: np.ndarray, evidence: Evidence) -> str:
+    """Which chain is farthest from the median of the chains, in words."""
+    means = (np.exp(evidence.log_weights) * values).mean(1)
+    away = np.abs(means - np.median(means))
+    chain = int(away.argmax())
+    others = np.median(np.delete(means, chain))
+    return f"the mean is {means[chain]:.3g} in chain {chain}, {others:.3g} in the middle one;"
