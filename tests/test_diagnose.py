@@ -304,6 +304,15 @@ def test_bin_width():
         found = of(partition_checks.partition, groups)["bin width"]
         assert found.outcome == outcome
         np.testing.assert_allclose(found.figure, widths)
+    assert "raise `num_bins`, or leave `partition`" in found.advice
+    groups["warmup"] = xr.Dataset({"lower_edge": (("chain", "stage"), np.ones((CHAINS, 3)))})
+    found = of(partition_checks.partition, groups)["bin width"]
+    assert "raise `num_warmup`, or give `partition`" in found.advice
+    # Noise spreads the energies that the run saw; it has a check of its own.
+    noise = np.full((CHAINS, DRAWS), 2.0 * sd)
+    noisy = healthy(energy_noise=noise, **moved_edges(upper=8.0 * sd * BINS))
+    found = of(partition_checks.partition, noisy)["bin width"]
+    np.testing.assert_allclose(found.figure, 8 / 5**0.5)
 
 
 def learnt(theta, **settings):

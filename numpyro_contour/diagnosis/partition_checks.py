@@ -38,8 +38,7 @@ def _below(evidence: Evidence) -> Verdict:
         f"{evidence.lower[chain]:.4g} (limit {_DEEPEST:g} nats above, in units of the temperature)."
     )
     advice = (
-        "It is too narrow below, where nothing is flattened: lower `lower`, or leave `partition` "
-        "to the warm-up."
+        f"It is too narrow below, where nothing is flattened: {_mend(evidence, 'lower `lower`')}"
     )
     is_bad = depth[chain] > _DEEPEST
     return verdict("partition below", depth[chain], _DEEPEST, is_bad, words, advice)
@@ -57,22 +56,28 @@ def _above(evidence: Evidence) -> Verdict:
         f"ends at {evidence.upper[chain]:.4g} nats (limit {_MOST_ABOVE:.0%})."
     )
     advice = (
-        "It is too narrow above, where nothing is flattened: raise `upper`, or leave `partition` "
-        "to the warm-up."
+        f"It is too narrow above, where nothing is flattened: {_mend(evidence, 'raise `upper`')}"
     )
     is_bad = above[chain] > _MOST_ABOVE
     return verdict("partition above", above[chain], _MOST_ABOVE, is_bad, words, advice)
 
 
 def _width(evidence: Evidence) -> Verdict:
-    ratio = evidence.width / max(evidence.energy_sd, 1e-30)
+    # As the run saw them: what noise does to bins has a check of its own.
+    noise = 0.0 if evidence.noise is None else np.median(evidence.noise)
+    ratio = evidence.width / max(np.hypot(evidence.energy_sd, noise), 1e-30)
     chain = int(ratio.argmax())
     words = (
         f"A bin of chain {chain} is {evidence.width[chain]:.3g} nats wide, {ratio[chain]:.2g} "
         f"standard deviations of the potential energy (limit {_WIDEST:g})."
     )
-    advice = (
-        "It holds typical energies and barriers alike: raise `num_bins`, or leave `partition` to "
-        "the warm-up."
-    )
+    mend = _mend(evidence, "raise `num_bins`")
+    advice = f"It holds typical energies and barriers alike: {mend}"
     return verdict("bin width", ratio[chain], _WIDEST, ratio[chain] > _WIDEST, words, advice)
+
+
+def _mend(evidence: Evidence, given: str) -> str:
+    """What to change in a partition that was given, or in the warm-up that found it."""
+    if evidence.per_chain("warmup", "lower_edge") is not None:
+        return "raise `num_warmup`, or give `partition`."
+    return f"{given}, or leave `partition` to the warm-up."

@@ -35,14 +35,9 @@ from numpyro_contour import (
 from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
+from numpyro_contour.examples.demo_figures import save_figure, save_warmup
 from numpyro_contour.full_energies import energy_offsets, full_energies
 from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.plots import (
-    plot_energy_histogram,
-    plot_predictions,
-    plot_warmup,
-    plot_weighted_draws,
-)
 
 
 class Job(NamedTuple):
@@ -260,38 +255,6 @@ def _seconds(results: dict[str, Result]) -> list[float]:
     return [result.seconds for result in results.values()]
 
 
-def save_figure(
-    path: Path,
-    nine: Result,
-    energies: tuple[Any, Any],
-    split: Split,
-    predictions: concrete.Predictions,
-) -> None:
-    """Draw the run: nine modes above, concrete below; `energies` are their InferenceData."""
-    # A Figure of its own, not pyplot's: files are written the same with and without a display.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 9), layout="constrained")
-    axes = figure.subplots(2, 2)
-    plot_weighted_draws(nine.samples, nine.weights, ax=axes[0, 0])
-    axes[0, 0].set_title("Nine modes: draws, area by weight")
-    plot_energy_histogram(energies[0], ax=axes[0, 1]).set_title("Nine modes: potential energy")
-    plot_energy_histogram(energies[1], ax=axes[1, 0]).set_title("Concrete: potential energy")
-    plot_predictions(
-        split.y_mean + split.y_sd * split.y_test, *predictions, unit="MPa", ax=axes[1, 1]
-    ).set_title("Concrete: held-out rows, 90 % intervals")
-    figure.savefig(path, dpi=120)
-
-
-def save_warmup(path: Path, nine: Any) -> None:
-    """Draw what the warm-up on the nine modes found."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 6), layout="constrained")
-    plot_warmup(nine, axes=figure.subplots(3, 1, sharex=True))
-    figure.savefig(path, dpi=120)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the demo.
 
@@ -336,10 +299,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     idata.to_netcdf(data_file)
     again = az.from_netcdf(data_file)
     print(describe_file(again), end="\n\n")
-    print(describe_report(diagnose(again)), end="\n\n")
+    print(describe_report(diagnose(again)))
+    print(
+        "(The weights of a network are not identified: what its chains agree on are predictions.)"
+    )
+    print()
     save_figure(
         figure_file,
-        nine["ContourSGLD"],
+        (nine["ContourSGLD"].samples, nine["ContourSGLD"].weights),
         (nine_idata, again),
         split,
         predictions["ContourSGLD"],
