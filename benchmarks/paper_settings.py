@@ -166,13 +166,14 @@ def papers() -> str:
 PLAIN_WORDS = """\
 The mixture: no position has an energy in the first bin, so that theta there is next to nothing, \
 and the slope of log theta from it to the second bin, where half of the posterior is, makes the \
-gradient's multiplier 30 (`multiplier`). Steps of 0.1 times that are clipped (`step size`), and the \
-draws have another density than the one that the weights are for. Smaller steps are no cure: with \
-0.003 no chain leaves the right mode. From 1.4 nats on, where the energies begin, the same settings \
-are off by a fifth of that; the weights by bin move the mean by 0.2 there (`weights by bin`).
+gradient's multiplier 30 (`multiplier`). Steps of 0.1 times that are clipped (`step size`), and \
+the draws have another density than the one that the weights are for. Smaller steps are no cure: \
+with 0.003 no chain leaves the right mode. From 1.4 nats on, where the energies begin, the same \
+settings are off by a fifth of that; the weights by bin move the mean by 0.2 there (`weights by \
+bin`).
 
-The nine modes: 200,000 steps of 0.001 are too short (`length`, `chains`, `effective draws`): the \
-chains hold some 240 independent draws in all, and each is off by 0.16 in the masses of its modes. \
-The first bin's multipliers (`multiplier`) do little harm to steps so small, and bins of 0.25 nats \
-are narrow enough for weights by bin.
+The nine modes: 200,000 steps of 0.001 are too short (`length`, `chains`, `effective draws`): \
+the chains hold some 240 independent draws in all, and each is off by 0.16 in the masses of its \
+modes. The first bin's multipliers (`multiplier`) do little harm to steps so small, and bins of \
+0.25 nats are narrow enough for weights by bin.
 """
