@@ -521,6 +521,13 @@ def test_effective_draws():
         assert found.outcome == outcome
         assert "mean of `x[17]`" in found.finding
         assert found.figure == pytest.approx(effective, rel=0.5)
+    # Signs that change at every draw leave the mean precise, and slow magnitudes nothing else.
+    signs = np.random.default_rng(2).choice([-1, 1], size=(CHAINS, DRAWS))
+    x[..., 17] = signs * np.exp(0.5 * autoregressive(30))
+    groups["posterior"] = xr.Dataset({"x": (("chain", "draw", "place"), x)})
+    found = of(mixing_checks.effective, groups)["effective draws"]
+    assert found.outcome == "bad"
+    assert "standard deviation of `x[17]`" in found.finding
     # Uneven weights leave few draws of any variable.
     uneven = even.copy()
     uneven[:, ::50] = 6.0

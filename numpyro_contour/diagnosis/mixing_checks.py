@@ -89,7 +89,11 @@ def effective(evidence: Evidence) -> list[Verdict]:
     if not names:
         return []
     log_weights = evidence.log_weights
-    quick = quick_sizes(np.exp(log_weights)[..., None] * _centred(values, log_weights))
+    weights = np.exp(log_weights)[..., None]
+    influence = values - (weights * values).mean((0, 1))
+    squares = influence**2
+    squares -= (weights * squares).mean((0, 1))
+    quick = np.minimum(quick_sizes(weights * influence), quick_sizes(weights * squares))
     worst = np.argsort(quick)[:LOOKED_AT]
     sizes = np.stack(
         [
@@ -107,7 +111,3 @@ def effective(evidence: Evidence) -> list[Verdict]:
     )
     advice = "Run longer: raise `num_samples`, or `num_steps`."
     return [verdict(name, least, fewest, least < fewest, words, advice)]
-
-
-def _centred(values: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
-    return values - (np.exp(log_weights)[..., None] * values).mean((0, 1))
