@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
-import re
-from pathlib import Path
-
-import jax
-import numpyro
 
 from benchmarks import (
     coverage,
@@ -21,8 +15,8 @@ from benchmarks import (
     step_cost,
     subsampling,
 )
+from benchmarks.page import DOCS, write_section
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS = {
     "mixture": mixture,
     "nine_modes": nine_modes,
@@ -34,11 +28,7 @@ BENCHMARKS = {
     "diagnose": diagnose,
     "step_cost": step_cost,
 }
-
-
-def sections_of(page: str) -> dict[str, str]:
-    """The sections that the page has so far, by the names of their benchmarks."""
-    return dict(re.findall(r"<!-- (\w+) -->\n(.*?)(?=<!-- |\Z)", page, flags=re.DOTALL))
+HEAD = "# Benchmarks\n\nMade by `make benchmark`.\n\n"
 
 
 def main() -> None:
@@ -46,18 +36,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="all if none is named")
     names = parser.parse_args().names or list(BENCHMARKS)
-    machine = (
-        f"jax {jax.__version__}, numpyro {numpyro.__version__}, Python "
-        f"{platform.python_version()}, {jax.devices()[0].platform}"
-    )
     for name in names:
-        section = f"{BENCHMARKS[name].main().rstrip()}\n\nMade with {machine}.\n\n"
-        print(section, flush=True)
-        # Read anew each time: another run may have written a section meanwhile.
-        sections = sections_of(PAGE.read_text()) if PAGE.exists() else {}
-        sections[name] = section
-        parts = [f"<!-- {n} -->\n{sections[n]}" for n in BENCHMARKS if n in sections]
-        PAGE.write_text("# Benchmarks\n\nMade by `make benchmark`.\n\n" + "".join(parts))
+        text = BENCHMARKS[name].main()
+        page = DOCS / "benchmarks.md"
+        print(write_section(page, HEAD, BENCHMARKS, name, text), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""Pages of the docs that benchmarks write, a section each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import jax
+import numpyro
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def made_with() -> str:
+    """The machine and the versions."""
+    device = jax.devices()[0]
+    return (
+        f"Made with jax {jax.__version__}, numpyro {numpyro.__version__}, Python "
+        f"{platform.python_version()}, {device.platform}, {os.cpu_count()} cores."
+    )
+
+
+def sections_of(page: str) -> dict[str, str]:
+    """The sections that the page has so far, by the names of their benchmarks."""
+    return dict(re.findall(r"<!-- (\w+) -->\n(.*?)(?=<!-- |\Z)", page, flags=re.DOTALL))
+
+
+def write_section(page: Path, head: str, order: Iterable[str], name: str, text: str) -> str:
+    """Put a section in its place on a page, and return it as it stands there."""
+    section = f"{text.rstrip()}\n\n{made_with()}\n\n"
+    # Read anew each time: another run may have written a section meanwhile.
+    sections = sections_of(page.read_text()) if page.exists() else {}
+    sections[name] = section
+    parts = [f"<!-- {n} -->\n{sections[n]}" for n in order if n in sections]
+    page.write_text(head + "".join(parts))
+    return section

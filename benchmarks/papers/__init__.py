@@ -1,0 +1,1 @@
+"""The papers' own experiments, at their own settings: docs/papers.md."""
