@@ -22,6 +22,7 @@ docs: .venv-docs-$(VERSION)/ready
 benchmark: .venv-benchmark-$(VERSION)/ready
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.figures
+	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.papers
 
 .venv-demo-$(VERSION)/ready: pyproject.toml
 	$(MAKE_ENV) --editable '.[plots,io]'
