@@ -89,7 +89,7 @@ def test_nine_modes(step_size, limit):
         num_steps=100,
         collect_theta=False,
     )
-    _, x, w = run(kernel, 200_000, jnp.zeros((32, 2)))
+    _, x, w = run(kernel, 200_000, jnp.zeros((16, 2)))
     exact = nine_modes.exact_masses()
     distance = [0.5 * np.abs(nine_modes.mode_masses(a, b) - exact).sum() for a, b in zip(x, w)]
     assert np.mean(distance) <= limit
