@@ -453,7 +453,7 @@ def verdict(found: Found, kind: str) -> str:
         other, _ = count_cells(means, counted=False)
         text += f", with the {other_load(found, True)} as the paper's energy ({other} with the "
         text += f"{other_load(found, False)})"
-    wanted = f"; {WANTED} were hoped for" if of == len(PUBLISHED) * len(ALGORITHMS) else ""
+    wanted = f"; {WANTED} is the aim" if of == len(PUBLISHED) * len(ALGORITHMS) else ""
     return f"{text}{wanted}.\n"
 
 
