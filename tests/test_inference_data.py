@@ -128,7 +128,7 @@ def test_final_theta(arguments):
     assert share.any() == ("num_steps" in arguments)
     _, found = weighted_samples(mcmc, theta="final")
     np.testing.assert_allclose(found, normalised(expected + share), atol=5e-4)
-    assert 0.05 < np.abs(found - weighted_samples(mcmc)[1]).max() < 0.6
+    assert np.abs(found - weighted_samples(mcmc)[1]).max() > 0.1
     np.testing.assert_array_equal(
         to_inference_data(mcmc, theta="final")["sample_stats"]["log_weight"], found
     )
@@ -581,7 +581,9 @@ def test_files_give_back_what_was_written(kind, form, constrained_runs, tmp_path
             np.testing.assert_array_equal(np.ravel(after.attrs[name]), np.ravel(value))
         for name, variable in before.variables.items():
             assert after[name].dims == variable.dims
-            if variable.dtype != object:  # names, of which files make strings
+            if variable.dtype == object:  # names, of which files make strings of their own kind
+                assert after[name].dtype.kind in "OUT"
+            else:
                 assert after[name].dtype == variable.dtype
             assert after[name].attrs == variable.attrs
             np.testing.assert_array_equal(after[name].values, variable.values)

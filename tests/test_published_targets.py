@@ -65,14 +65,14 @@ def test_mixture_mean_and_evenness(mixture_run):
 
 
 def test_mixture_defeats_plain_sgld():
-    _, x, _ = run(mixture_kernel(SGLD), 100_000, jnp.zeros(10))
+    _, x, _ = run(mixture_kernel(SGLD), 1_000_000, jnp.zeros(10))
     assert np.abs(x.mean(1)).mean() > 1
 
 
 @pytest.mark.xdist_group("published mixture")
 def test_reservoir_and_last_draws_agree(mixture_run):
     _, x, w = mixture_run
-    _, x_last, w_last = run(mixture_kernel(draw="last"), 300_000, jnp.zeros(10))
+    _, x_last, w_last = run(mixture_kernel(draw="last"), 1_000_000, jnp.zeros(10))
     masses = [(w * (x > mixture.DIVIDE)).mean(1), (w_last * (x_last > mixture.DIVIDE)).mean(1)]
     error = np.sqrt(sum(mass.var(ddof=1) / 10 for mass in masses))
     assert abs(masses[0].mean() - masses[1].mean()) < 4 * error
@@ -89,7 +89,7 @@ def test_nine_modes(step_size, limit):
         num_steps=100,
         collect_theta=False,
     )
-    _, x, w = run(kernel, 200_000, jnp.zeros((16, 2)))
+    _, x, w = run(kernel, 200_000, jnp.zeros((32, 2)))
     exact = nine_modes.exact_masses()
     distance = [0.5 * np.abs(nine_modes.mode_masses(a, b) - exact).sum() for a, b in zip(x, w)]
     assert np.mean(distance) <= limit
