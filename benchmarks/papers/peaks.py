@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.signal import find_peaks
 
 from benchmarks.papers.harness import Experiment
-from benchmarks.papers.mixture import (
+from benchmarks.papers.mixture.exact import (
     OUR_PSI,
     PAPERS_PSI,
     ZETA,
