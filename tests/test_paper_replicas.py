@@ -105,9 +105,9 @@ def test_a_larger_mean_is_told_from_an_equal_one():
 
 
 def test_the_mixture_and_its_bins():
-    from benchmarks.papers import replica_exchange
+    from benchmarks.papers.replica_exchange import target
 
-    mixture = replica_exchange.CASES[0].mixture
+    mixture = target.CASES[0].mixture
     assert abs(integrate.quad(mixture.density, -12, 12, points=[-3, 2])[0] - 1) < 1e-8
     bins = mixture.bins()
     assert abs(bins.sum() - 1) < 1e-12
@@ -123,11 +123,11 @@ def test_the_mixture_and_its_bins():
 
 
 def test_the_noise_of_energies_has_the_variance_that_is_said():
-    from benchmarks.papers import replica_exchange
+    from benchmarks.papers.replica_exchange import target
 
-    for case in replica_exchange.CASES:
+    for case in target.CASES:
         keys = jax.random.split(jax.random.key(0), 10_000)
-        energy = replica_exchange.noisy(case.mixture, case.noise, 0.1)
+        energy = target.noisy(case.mixture, case.noise, 0.1)
         values, gradients = jax.vmap(energy, (0, None))(keys, jnp.array(0.3))
         # A sample variance is off by the root of (kurtosis - 1) / 10,000: 0.03 for t with 5.
         assert abs(np.var(values) / case.variance - 1) < 0.1
@@ -135,19 +135,19 @@ def test_the_noise_of_energies_has_the_variance_that_is_said():
 
 
 def test_what_the_trade_off_counts():
-    from benchmarks.papers import replica_exchange
+    from benchmarks.papers.replica_exchange import correction, target
 
-    mixture = replica_exchange.CASES[0].mixture
+    mixture = target.CASES[0].mixture
     x = np.array([[-3.0, 2.0, 2.0, -3.0], [2.0, 2.0, 2.0, 2.0]])
-    result = replica_exchange.Traded(50, 1.0, x, np.array([0.1, 0.3]), mixture)
+    result = correction.Traded(50, 1.0, x, np.array([0.1, 0.3]), mixture)
     np.testing.assert_array_equal(result.masses(), [0.5, 0.0])
     np.testing.assert_array_equal(result.masses(1), [1.0, 0.0])
     assert abs(result.bias - (0.25 - 0.4)) < 1e-3
     assert abs(result.error() - np.sqrt((0.1**2 + 0.4**2) / 2)) < 1e-3
     # Two changes in three intervals of ten steps, and none.
     assert abs(result.crossings - 0.5 * (2 / 3) * 100) < 1e-9
-    larger = replica_exchange.Traded(200, 1.0, x, np.array([0.1, 0.3]), mixture)
-    assert replica_exchange.draws_of_equal_rows([result, larger]) == {50: 4, 200: 1}
+    larger = correction.Traded(200, 1.0, x, np.array([0.1, 0.3]), mixture)
+    assert correction.draws_of_equal_rows([result, larger]) == {50: 4, 200: 1}
 
 
 # ---------------------------------------------------------------- the page
