@@ -1,12 +1,14 @@
 """One step of each diffusion, and what many steps of it sample."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour.diffusions import DRIFT_LIMIT, langevin
+from numpyro_contour.diffusions import DRIFT_LIMIT, langevin, underdamped
 
 
 def stationary_variance(noise, step_size, steps=20_000, chains=512):
@@ -64,6 +66,21 @@ def test_the_drift_is_clipped_and_says_so():
     )
     assert bool(steep.clipped)
     assert not bool(propose(random.key(0), x, (), jnp.ones(2), 0.01, 1.0, 1.0).clipped)
+
+
+@pytest.mark.parametrize("made", [langevin, underdamped])
+def test_a_drift_without_a_limit_is_the_plain_step(made):
+    x, g = jnp.zeros(2), jnp.array([1e6, 1.0])
+    diffusion = made(noise="independent", drift_limit=math.inf)
+    memory = diffusion.init(random.key(0), x)
+    ends = [
+        diffusion.propose(random.key(0), x, memory, scale * g, 0.01, 1.0, 1.0)
+        for scale in (1.0, 0.0)
+    ]
+    np.testing.assert_allclose(ends[0].position - ends[1].position, -0.01 * g, rtol=1e-4)
+    assert not bool(ends[0].clipped)
+    with pytest.raises(ValueError, match=r"drift_limit.*above 0.*got 0\.0"):
+        made(drift_limit=0.0)
 
 
 def test_without_temperature_it_is_gradient_descent():

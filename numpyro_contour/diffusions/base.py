@@ -18,7 +18,7 @@ from jax import random
 
 from numpyro_contour.random_bits import normal
 
-#: The drift is clipped to this many standard deviations of the injected noise, per coordinate.
+#: The drift is clipped to so many standard deviations of the injected noise, per coordinate.
 DRIFT_LIMIT = 3.0
 
 NOISES = ("averaged", "independent")
@@ -67,13 +67,13 @@ def normal_like(key: jax.Array, tree: Any) -> Any:
     )
 
 
-def clip_drift(drift: Any, scale: Any) -> tuple[Any, jax.Array]:
-    """`drift` within `DRIFT_LIMIT` times `scale`, and whether that changed a coordinate.
+def clip_drift(drift: Any, scale: Any, drift_limit: float = DRIFT_LIMIT) -> tuple[Any, jax.Array]:
+    """`drift` within `drift_limit` times `scale`, and whether that changed a coordinate.
 
     `scale` is the standard deviation of the injected noise, in the structure of `drift`; without
     noise nothing is clipped.
     """
-    limit = jax.tree.map(lambda s: jnp.where(s > 0, DRIFT_LIMIT * s, jnp.inf), scale)
+    limit = jax.tree.map(lambda s: jnp.where(s > 0, drift_limit * s, jnp.inf), scale)
     clipped = jax.tree.reduce(
         jnp.logical_or, jax.tree.map(lambda d, b: jnp.any(jnp.abs(d) > b), drift, limit)
     )
@@ -108,6 +108,7 @@ def kicks(
     multiplier: jax.Array | float,
     temperature: jax.Array,
     curvature: Any,
+    drift_limit: float = DRIFT_LIMIT,
 ) -> tuple[Any, jax.Array]:
     r"""What a gradient takes from the velocity :math:`v = M^{-1/2} \dot x`, and if it was clipped.
 
@@ -122,9 +123,11 @@ def kicks(
         multiplier: :math:`\lambda`, the gradient multiplier.
         temperature: :math:`\tau`.
         curvature: the derivative of each diagonal element of M in its own coordinate, or None.
+        drift_limit: the most standard deviations of the noise of that step.
     """
     kick = jax.tree.map(lambda g, r: factor * multiplier * r * g, gradient, root)
-    kick, clipped = clip_drift(kick, jax.tree.map(lambda k: 2 * jnp.sqrt(temperature), kick))
+    scale = jax.tree.map(lambda k: 2 * jnp.sqrt(temperature), kick)
+    kick, clipped = clip_drift(kick, scale, drift_limit)
     if curvature is not None:
         kick = jax.tree.map(
             lambda k, c, r: k - factor * temperature * c / (2 * r), *(kick, curvature, root)
@@ -133,7 +136,13 @@ def kicks(
 
 
 def with_kick_of(
-    velocity: Any, before: Any, after: Any, root: Any, factor: jax.Array, temperature: jax.Array
+    velocity: Any,
+    before: Any,
+    after: Any,
+    root: Any,
+    factor: jax.Array,
+    temperature: jax.Array,
+    drift_limit: float = DRIFT_LIMIT,
 ) -> Any:
     r"""A velocity that is to receive its next kick from another gradient.
 
@@ -149,7 +158,8 @@ def with_kick_of(
         root: the diagonal of :math:`M^{1/2}`.
         factor: f, the time for which a gradient acts.
         temperature: :math:`\tau`.
+        drift_limit: as in `kicks`.
     """
-    old, _ = kicks(before, root, factor, 1.0, temperature, None)
-    new, _ = kicks(after, root, factor, 1.0, temperature, None)
+    old, _ = kicks(before, root, factor, 1.0, temperature, None, drift_limit)
+    new, _ = kicks(after, root, factor, 1.0, temperature, None, drift_limit)
     return jax.tree.map(lambda v, a, b: v - 0.5 * (a - b), velocity, old, new)

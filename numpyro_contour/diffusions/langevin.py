@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from numpyro_contour import checks
 from numpyro_contour.diffusions.base import (
+    DRIFT_LIMIT,
     NOISES,
     Diffusion,
     Proposal,
@@ -25,6 +26,7 @@ def langevin(
     preconditioner: Any = None,
     gradient_noise: Any = None,
     curvature: Any = None,
+    drift_limit: float = DRIFT_LIMIT,
 ) -> Diffusion:
     r"""The overdamped Langevin diffusion.
 
@@ -46,12 +48,14 @@ def langevin(
         curvature: where M depends on the position, the derivative of each of its diagonal elements
             in its own coordinate, so that :math:`\tau\epsilon\, \nabla\cdot M` is added to the
             drift. None (default) where M is fixed.
+        drift_limit: the most standard deviations of the injected noise that the drift moves a
+            coordinate, > 0. Defaults to 3; `math.inf` for the plain scheme of the papers.
 
     Returns:
         A `Diffusion`; its memory is R_k.
 
     Raises:
-        ValueError: `noise` is neither.
+        ValueError: `noise` is neither, or `drift_limit` is not above 0.
 
     Source: Leimkuhler and Matthews (2013), "averaged"; Welling and Teh (2011), "independent".
 
@@ -66,6 +70,8 @@ def langevin(
         (2,)
     """
     averaged = checks.one_of("noise", noise, NOISES) == "averaged"
+    if not drift_limit > 0:
+        raise checks.fail("drift_limit", drift_limit, "a number above 0, or infinity")
 
     def init(key: jax.Array, position: Any) -> Any:
         return normal_like(key, position) if averaged else ()
@@ -84,12 +90,12 @@ def langevin(
             drift = jax.tree.map(lambda g: (step_size * multiplier) * g, gradient)
             common = jnp.sqrt(2 * temperature * step_size)
             scale = jax.tree.map(lambda d: common, drift)
-            drift, clipped = clip_drift(drift, scale)
+            drift, clipped = clip_drift(drift, scale, drift_limit)
         else:
             rate = jax.tree.map(lambda m: step_size * m, preconditioner)
             scale = jax.tree.map(lambda r: jnp.sqrt(2 * temperature * r), rate)
             drift = jax.tree.map(lambda r, g: (r * multiplier) * g, rate, gradient)
-            drift, clipped = clip_drift(drift, scale)
+            drift, clipped = clip_drift(drift, scale, drift_limit)
             if gradient_noise is not None:
                 noise = jax.tree.map(
                     lambda r, v, g: r * (multiplier**2 * v + multiplier_noise * g**2),
@@ -116,6 +122,6 @@ def langevin(
         root = roots(preconditioner, position)
         at_one = jnp.ones_like(temperature)
         factor = jnp.sqrt(2 * step_size / temperature)
-        return with_kick_of(memory, before, after, root, factor, at_one)
+        return with_kick_of(memory, before, after, root, factor, at_one, drift_limit)
 
     return Diffusion(init, propose, follow) if averaged else Diffusion(init, propose)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from numpyro_contour import checks
 from numpyro_contour.diffusions.base import (
+    DRIFT_LIMIT,
     NOISES,
     Diffusion,
     Proposal,
@@ -52,6 +53,7 @@ def underdamped(
     preconditioner: Any = None,
     gradient_noise: Any = None,
     curvature: Any = None,
+    drift_limit: float = DRIFT_LIMIT,
 ) -> Diffusion:
     r"""The underdamped Langevin diffusion, whose steps go on in the direction of the last.
 
@@ -85,6 +87,8 @@ def underdamped(
             multiplier, up to 95 %. None (default) for no such correction.
         curvature: where M depends on the position, the derivative of each of its diagonal elements
             in its own coordinate. None (default) where M is fixed.
+        drift_limit: the most standard deviations of a Langevin step's noise that the drift moves a
+            coordinate, > 0. Defaults to 3; `math.inf` for the plain scheme of the papers.
 
     Returns:
         A `Diffusion`; its memory is the velocity :math:`v = M^{-1/2} u / h`, of variance
@@ -107,6 +111,8 @@ def underdamped(
         (2,)
     """
     averaged = checks.one_of("noise", noise, NOISES) == "averaged"
+    if not drift_limit > 0:
+        raise checks.fail("drift_limit", drift_limit, "a number above 0, or infinity")
     momentum, friction = check_momentum(momentum, friction)
 
     def init(key: jax.Array, position: Any) -> Any:
@@ -130,7 +136,9 @@ def underdamped(
     ) -> Proposal:
         c, h, factor = times(step_size)
         root = roots(preconditioner, position)
-        kick, clipped = kicks(gradient, root, factor, multiplier, temperature, curvature)
+        kick, clipped = kicks(
+            gradient, root, factor, multiplier, temperature, curvature, drift_limit
+        )
         sd = jnp.sqrt((1 - c**2) * temperature)
         scale = jax.tree.map(lambda x: jnp.asarray(sd, jnp.result_type(x)), position)
         if gradient_noise is not None:
@@ -162,6 +170,6 @@ def underdamped(
     ) -> Any:
         factor = times(step_size)[2]
         root = roots(preconditioner, position)
-        return with_kick_of(memory, before, after, root, factor, temperature)
+        return with_kick_of(memory, before, after, root, factor, temperature, drift_limit)
 
     return Diffusion(init, propose, follow)

@@ -1,0 +1,56 @@
+"""The kernels with all their defaults on the UCI data."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from numpyro.infer import MCMC
+
+from benchmarks.papers.uci.network import steps_an_epoch
+from benchmarks.papers.uci.scores import Scores, score
+from numpyro_contour import SGHMC, SGLD, ContourSGHMC, ContourSGLD, weighted_samples
+from numpyro_contour.examples import concrete
+from numpyro_contour.examples.datasets import Split
+
+KERNELS = (SGLD, SGHMC, ContourSGLD, ContourSGHMC)
+
+
+class KernelLength(NamedTuple):
+    """How long the kernels run."""
+
+    epochs: int
+    chains: int
+    #: draws of a chain, after as many of warm-up
+    draws: int
+    kernels: tuple[type, ...] = KERNELS
+
+
+def run_kernel(kernel_class: type, split: Split, length: KernelLength) -> Scores:
+    """A kernel with nothing given on a split."""
+    steps = length.epochs * steps_an_epoch(len(split.y_train)) // (2 * length.draws)
+    mcmc = MCMC(
+        kernel_class(concrete.model, num_steps=max(steps, 1)),
+        num_warmup=length.draws,
+        num_samples=length.draws,
+        num_chains=length.chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    with warnings.catch_warnings():
+        # That a network's weights have not forgotten their start; what counts is predictions.
+        warnings.simplefilter("ignore", UserWarning)
+        mcmc.run(random.key(0), jnp.asarray(split.X_train), jnp.asarray(split.y_train))
+        samples, log_weights = weighted_samples(mcmc)
+    predict = jax.jit(jax.vmap(jax.vmap(concrete.network, (0, None)), (0, None)))
+    predicted = np.asarray(predict(samples, jnp.asarray(split.X_test)), np.float64)
+    return score(
+        predicted * split.y_sd,
+        np.asarray(log_weights, np.float64),
+        np.asarray(samples["noise_sd"], np.float64) * split.y_sd,
+        split.y_test * split.y_sd,
+    )
