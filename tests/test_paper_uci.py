@@ -170,6 +170,32 @@ def test_criterion_counts_each_published_cell_once():
     assert published.count_cells(means, counted=False) == (22, 24)
 
 
+def test_readings_are_compared_on_the_cells_that_count():
+    from benchmarks.papers.uci import published, runs, text
+
+    def cell(rmse):
+        scores = text.Scores(np.full(3, rmse), np.zeros(3), np.zeros(3))
+        made = runs.Runs(scores, *(np.ones(3) for _ in range(4)))
+        return runs.Cell(made, made)
+
+    found = {
+        task: {name: cell(task.rmse_of(name)) for name in published.ALGORITHMS}
+        for task in published.TASKS
+    }
+    counting = {task: dict(cells) for task, cells in found.items() if task.counts}
+    yacht = next(task for task in counting if task.row == "yacht")
+    counting[yacht] |= {"CSGLD": cell(2.0)}
+    lines = text.reading_table({"first": found, "other": counting}).splitlines()
+    assert "heating" not in lines[0]
+    assert len({line.count("|") for line in lines}) == 1
+    assert "| first | 24 of 24 | 24 of 24 | 1.02 / 0.76 | 3.98 / 4.15 | 0.69 / 0.72 |" in lines[2]
+    assert "| other | 23 of 24 | 23 of 24 | 1.02 / 0.76 | 3.98 / 4.15 | 2.00 / 0.72 |" in lines[3]
+    line = text.misses({yacht: counting[yacht]}, "fixed")
+    assert "yacht, CSGLD: 2.00 ± 0.00 (standard error), limit 0.79" in line
+    assert "0.72 without flattening" in line
+    assert "CSGHMC" not in line
+
+
 def test_quick_form_writes_its_section(tmp_path):
     from benchmarks.papers.__main__ import main
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +25,6 @@ GAIN = robbins_monro(1, 0.6, 100)
 PAPERS_WEIGHTS = "piecewise"
 #: steps of warm-up where nothing is given
 WARMUP = 100_000
-#: steps of that run in all: each of them costs more
-MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,6 @@ class Variant:
     kernel: Callable = ContourSGLD
     #: steps of warm-up, which count as iterations
     warmup: int = 0
-    #: the most steps that it is run for: its steps cost more
-    most: float = math.inf
     #: line style
     line: str = "-"
 
@@ -149,7 +144,6 @@ def variants(experiment: Experiment) -> list[Variant]:
             "tab:green",
             {"collect_theta": False},
             warmup=WARMUP,
-            most=MOST,
         ),
     ]
 

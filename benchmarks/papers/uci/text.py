@@ -114,8 +114,9 @@ def misses(found: Found, kind: str) -> str:
 
 def reading_table(readings: dict[str, Found]) -> str:
     """How many cells hold by each reading, and what the contour algorithms' means are."""
-    rows = []
-    for label, found in readings.items():
+    rows, tasks = [], [task for task in next(iter(readings.values())) if task.counts]
+    for label, all_found in readings.items():
+        found = {task: all_found[task] for task in tasks}
         held = [count_cells(_means(found, kind)) for kind in ("fixed", "random")]
         means = _means(found, "fixed")
         contour = [
@@ -123,8 +124,8 @@ def reading_table(readings: dict[str, Found]) -> str:
             for row in means.values()
         ]
         rows.append([label, *(f"{part} of {of}" for part, of in held), *contour])
-    tasks = [f"{task.label}, {' / '.join(CONTOUR)}" for task in next(iter(readings.values()))]
-    return markdown_table(["reading", "fixed split", "random splits", *tasks], rows)
+    labels = [f"{task.label}, {' / '.join(CONTOUR)}" for task in tasks]
+    return markdown_table(["reading", "fixed split", "random splits", *labels], rows)
 
 
 def score_table(found: Found, ours: dict[Task, dict[str, Scores]]) -> str:
