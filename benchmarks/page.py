@@ -35,5 +35,6 @@ def write_section(page: Path, head: str, order: Iterable[str], name: str, text: 
     sections = sections_of(page.read_text()) if page.exists() else {}
     sections[name] = section
     parts = [f"<!-- {n} -->\n{sections[n]}" for n in order if n in sections]
+    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(head + "".join(parts))
     return section

@@ -60,7 +60,9 @@ def network(rows: int, columns: int, hidden: int) -> tuple[Callable, tuple]:
 class Case:
     """The methods under comparison on one model, as functions of the number of steps."""
 
-    def __init__(self, model: Callable, data: tuple, minibatch: int, step_size: float):
+    def __init__(
+        self, model: Callable, data: tuple, minibatch: int, step_size: float, bins: int = 128
+    ):
         self.model, self.data, self.minibatch = model, data, minibatch
         self.step_size = step_size
         self.rows = data[0].shape[0]
@@ -72,7 +74,7 @@ class Case:
             start.run(random.key(0), *data)
         self.start = jax.tree.map(lambda x: x[0], start.get_samples())
         energy = float(start.last_state.potential_energy_estimate)
-        self.partition = EnergyPartition(0.2 * energy, 1.5 * energy, 128)
+        self.partition = EnergyPartition(0.2 * energy, 1.5 * energy, bins)
 
     def _estimate(self, position: dict, rows: jax.Array, data: tuple) -> jax.Array:
         # The data as arguments of the compiled loop, not constants in it.
@@ -105,7 +107,7 @@ class Case:
                 negative,
                 jax.grad(negative),
                 zeta=0.75,
-                num_partitions=128,
+                num_partitions=self.partition.num_bins,
                 energy_gap=float(self.partition.width),
                 min_energy=float(self.partition.lower),
             )
@@ -148,14 +150,16 @@ class Case:
         return run
 
 
-def step_costs(methods: dict[str, Callable[[int], None]], steps: int) -> dict[str, np.ndarray]:
-    """Microseconds a step of each method in each round."""
+def step_costs(
+    methods: dict[str, Callable[[int], None]], steps: int, rounds: int = ROUNDS
+) -> dict[str, np.ndarray]:
+    """Microseconds a step of each method in each round: the slope from `steps` to six times it."""
     lengths = (steps, 6 * steps)
     for method in methods.values():
         for length in lengths:
             method(length)
     costs: dict[str, list[float]] = {name: [] for name in methods}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, method in methods.items():
             times = []
             for length in lengths:

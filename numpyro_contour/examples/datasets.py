@@ -1,4 +1,4 @@
-"""The bundled UCI regression sets. `data/README.md` says where they are from."""
+"""The bundled data sets. `data/README.md` says where they are from."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ TARGETS = {
     "yacht": ("resistance",),
     "wine_red": ("quality",),
 }
+#: all of the files
+FILES = (*TARGETS, "galaxies", "sunspots_monthly")
 
 
 class Dataset(NamedTuple):
@@ -48,8 +50,33 @@ class Split(NamedTuple):
     y_sd: float
 
 
+def read_columns(name: str) -> dict[str, np.ndarray]:
+    """The columns of a bundled file by their names, (rows,) each, in float64.
+
+    Args:
+        name: "concrete", "energy", "galaxies", "sunspots_monthly", "wine_red" or "yacht".
+
+    Returns:
+        The columns.
+
+    Raises:
+        ValueError: there is no such file.
+
+    Example:
+        >>> from numpyro_contour.examples.datasets import read_columns
+        >>> velocities = read_columns("galaxies")["velocity_km_s"]
+        >>> velocities.shape, float(velocities.max())
+        ((82,), 34279.0)
+    """
+    file = resources.files("numpyro_contour.examples") / "data"
+    with (file / f"{checks.one_of('name', name, FILES)}.csv").open(encoding="utf-8") as lines:
+        names = next(lines).strip().split(",")
+        table = np.loadtxt(lines, delimiter=",", dtype=np.float64, ndmin=2)
+    return dict(zip(names, table.T))
+
+
 def load(name: str, target: str | None = None) -> Dataset:
-    """A bundled data set.
+    """A bundled regression set.
 
     Args:
         name: "concrete", "energy", "yacht" or "wine_red".
@@ -69,15 +96,12 @@ def load(name: str, target: str | None = None) -> Dataset:
     """
     targets = TARGETS[checks.one_of("name", name, tuple(TARGETS))]
     target = targets[0] if target is None else checks.one_of("target", target, targets)
-    file = resources.files("numpyro_contour.examples") / "data" / f"{name}.csv"
-    with file.open(encoding="utf-8") as lines:
-        names = next(lines).strip().split(",")
-        table = np.loadtxt(lines, delimiter=",", dtype=np.float64, ndmin=2)
-    inputs = [column for column, label in enumerate(names) if label not in targets]
+    columns = read_columns(name)
+    inputs = [label for label in columns if label not in targets]
     return Dataset(
-        X=table[:, inputs],
-        y=table[:, names.index(target)],
-        feature_names=tuple(names[column] for column in inputs),
+        X=np.stack([columns[label] for label in inputs], axis=1),
+        y=columns[target],
+        feature_names=tuple(inputs),
         target=target,
     )
 

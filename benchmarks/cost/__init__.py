@@ -1,0 +1,1 @@
+"""What a step costs, in time, in memory and in compiling: docs/cost.md."""

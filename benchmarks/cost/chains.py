@@ -1,0 +1,64 @@
+"""What many vectorised chains cost beside one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.cost.vectorised import chains_of, kernel
+from benchmarks.papers.harness import Experiment
+from benchmarks.step_cost import ROUNDS, step_costs
+from benchmarks.tables import markdown_table
+
+BINS = (32, 128, 512)
+CHAINS = (1, 4, 16, 64, 256)
+#: a step of so many chains is to cost at most LIMIT steps of one, whatever the bins
+MANY = 64
+LIMIT = MANY / 1.8
+
+
+def measured(
+    experiment: Experiment, bins: int, chains: tuple[int, ...], num_steps: int
+) -> dict[int, np.ndarray]:
+    """Microseconds a step of all chains in each round, by the number of chains."""
+    one = kernel(bins, num_steps)
+    methods = {str(number): chains_of(one, number) for number in chains}
+    found = step_costs(methods, max(chains) * num_steps, experiment.choose(ROUNDS, 2))
+    return {number: number * found[str(number)] for number in chains}
+
+
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    chains = experiment.choose(CHAINS, (1, MANY))
+    num_steps = experiment.choose(1000, 20)
+    rows, verdicts = [], []
+    for bins in experiment.choose(BINS, BINS[:1]):
+        found = measured(experiment, bins, chains, num_steps)
+        rows += [
+            [
+                *(str(bins), str(number)),
+                f"{np.median(cost):.1f}",
+                f"{np.median(cost) / number:.2f}",
+                f"{np.median(cost / found[1]):.1f}",
+            ]
+            for number, cost in found.items()
+        ]
+        ratio = np.median(found[MANY] / found[1])
+        verdicts.append([str(bins), f"{ratio:.1f}", "yes" if ratio <= LIMIT else "no"])
+    return (
+        "## Vectorised chains\n\n`ContourSGLD` on the nine modes in two dimensions, partition and "
+        f"step size given, {num_steps:,} steps a draw, `collect_theta=False`, through NumPyro's "
+        f'driver with `chain_method="vectorized"`. Medians of {experiment.choose(ROUNDS, 2)} '
+        "rounds in which the numbers of chains take turns, set-up not counted.\n\n"
+        + markdown_table(
+            [
+                *("bins", "chains", "us a step of all chains", "us a step and chain"),
+                "times one chain",
+            ],
+            rows,
+        )
+        + f"\nThe aim is that a step of {MANY} chains costs at most {LIMIT:.1f} steps of one, so "
+        "that a chain among them costs 1.8 times less than one alone, whatever the bins:\n\n"
+        + markdown_table(
+            ["bins", f"cost of {MANY} chains / cost of 1", f"at most {LIMIT:.1f}"], verdicts
+        )
+    )

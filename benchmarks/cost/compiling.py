@@ -1,0 +1,106 @@
+"""How long the first draw takes, and how much of that is compiling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax import random
+from numpyro.infer import MCMC, NUTS
+
+from benchmarks.compile_time import compile_seconds
+from benchmarks.cost.steps import QUICK, Setting
+from benchmarks.papers.harness import Experiment
+from benchmarks.step_cost import Case, logistic
+from benchmarks.tables import markdown_table
+from numpyro_contour import SGLD, ContourSGLD
+
+#: steps of the one draw
+STEPS = 10
+#: draws of warm-up where step size and partition are found
+WARMUP = 20
+GIVEN = "ContourSGLD, step size and partition given"
+#: methods of the quick form: those that compile fastest
+QUICK_METHODS = (GIVEN, "blackjax.csgld, one compiled loop", "bare loop")
+#: rows of the regression for NUTS, which takes them all
+FULL_ROWS = 10_000
+
+
+def first_draw(kernel: Any, data: tuple, warmup: int = 0) -> Callable[[], None]:
+    """A run of one draw through NumPyro's driver."""
+
+    def run() -> None:
+        mcmc = MCMC(kernel(), num_warmup=warmup, num_samples=1, progress_bar=False)
+        mcmc.run(random.key(0), *data)
+        jax.block_until_ready(mcmc.get_samples())
+
+    return run
+
+
+def methods(setting: Setting, full_rows: int) -> dict[str, Callable[[], None]]:
+    """The methods; each call makes its kernel or loop anew."""
+    model, data = logistic(setting.rows, setting.columns)
+    step_size = 0.1 / setting.rows
+    case = Case(model, data, setting.minibatch, step_size, setting.bins)
+    sampled = {"minibatch_size": setting.minibatch, "num_steps": STEPS}
+    given = {"step_size": step_size, "partition": case.partition}
+    full_model, full_data = logistic(full_rows, setting.columns)
+    return {
+        GIVEN: first_draw(lambda: ContourSGLD(model, **sampled, **given), data),
+        f"ContourSGLD, nothing given, {WARMUP} draws of warm-up": first_draw(
+            lambda: ContourSGLD(model, **sampled), data, WARMUP
+        ),
+        "SGLD, step size given": first_draw(
+            lambda: SGLD(model, step_size=step_size, **sampled), data
+        ),
+        f"NumPyro's NUTS, all of {full_rows:,} rows": first_draw(
+            lambda: NUTS(full_model), full_data
+        ),
+        "blackjax.csgld, one compiled loop": lambda: case.blackjax()(STEPS),
+        "bare loop": lambda: case.bare()(STEPS),
+    }
+
+
+def timed(method: Callable[[], None]) -> tuple[float, float]:
+    """Seconds of a call with JAX's caches empty, and those of them that are compiling."""
+    jax.clear_caches()
+    with compile_seconds() as spent:
+        began = time.perf_counter()
+        method()
+        return time.perf_counter() - began, spent()
+
+
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    setting = experiment.choose(Setting(), QUICK)
+    chosen = methods(setting, experiment.choose(FULL_ROWS, QUICK.rows))
+    if experiment.quick:
+        chosen = {name: chosen[name] for name in QUICK_METHODS}
+    rounds = experiment.choose(5, 1)
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in chosen}
+    for _ in range(rounds):
+        for name, method in chosen.items():
+            seconds[name].append(timed(method))
+    rows = []
+    for name, times in seconds.items():
+        total, compiling = np.array(times).T
+        rows.append(
+            [
+                name,
+                f"{np.median(total):.2f}",
+                f"{np.median(compiling):.2f}",
+                f"{np.median(total - compiling):.2f}",
+            ]
+        )
+    header = ["method", "seconds to the first draw", "of them compiling", "the rest"]
+    return (
+        f"## Compiling and the first draw\n\nLogistic regression at {setting}. One draw, for all "
+        f"but NUTS of {STEPS} steps, without warm-up unless it is said. JAX's caches are emptied "
+        "before each call, so that small functions compile anew as well, as in a new process; "
+        "compiling is tracing, lowering and compiling, as JAX reports them. "
+        f"Medians of {rounds} rounds in which the methods take turns.\n\n"
+        + markdown_table(header, rows)
+    )

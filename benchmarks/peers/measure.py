@@ -1,0 +1,51 @@
+"""Every method on a target: at equal gradients, and again at equal seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.peers.methods import Method, Outcome, run
+from benchmarks.peers.targets import Target
+
+#: whose seconds the others get
+REFERENCE = "ContourSGLD"
+OWN = "numpyro_contour"
+#: seconds this near count as equal
+NEAR = 1.25
+#: a second run has at most and at least so many times the gradients of the first
+MOST, LEAST = 8.0, 0.02
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The outcomes of a method on a target."""
+
+    equal_gradients: Outcome
+    #: with the gradients that take as long as the reference; of our own kernels the same
+    equal_seconds: Outcome
+
+
+def compare(
+    target: Target,
+    methods: tuple[Method, ...],
+    gradients: int,
+    report: Callable[[str], None] = lambda text: None,
+) -> dict[str, Compared]:
+    """All methods, the reference first."""
+    found: dict[str, Compared] = {}
+    for method in sorted(methods, key=lambda one: one.name != REFERENCE):
+        first = run(method, target, gradients)
+        reference = found[REFERENCE].equal_gradients if found else first
+        ratio = reference.seconds / first.seconds
+        second = first
+        if method.package != OWN and not 1 / NEAR < ratio < NEAR:
+            times = min(max(ratio, LEAST), MOST)
+            second = run(method, target, max(int(gradients * times), 1000))
+        found[method.name] = Compared(first, second)
+        report(
+            f"{target.name}, {method.name}: TV {first.variation.mean():.3f}, a chain "
+            f"{first.chain_variation.mean():.3f}, {first.seconds:.1f} s and {first.compiling:.0f} "
+            f"s compiling; at equal seconds {second.variation.mean():.3f}"
+        )
+    return found

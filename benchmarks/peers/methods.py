@@ -1,0 +1,115 @@
+"""What a method is, and how its runs are scored."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks.compile_time import compile_seconds
+from benchmarks.peers.targets import Target
+from benchmarks.tables import total_variation
+
+#: chains of a run, and runs of each method
+CHAINS = 16
+RUNS = 3
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The draws of a method for `RUNS` runs."""
+
+    #: positions, (chains, draws, size); the chains of a run follow each other
+    x: np.ndarray
+    #: weights, (chains, draws)
+    weights: np.ndarray
+    #: gradients that all runs took, all chains together; evaluations of the density count too
+    gradients: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """A sampler with its settings."""
+
+    name: str
+    #: `(target, gradients of each of CHAINS chains) -> Drawn`
+    draw: Callable[[Target, int], Drawn]
+    #: whose it is
+    package: str = "numpyro_contour"
+    #: whether it moves by the gradients of minibatches, or could
+    stochastic_gradient: bool = True
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How well a method did."""
+
+    method: Method
+    #: total variation of the mode masses of each run, (RUNS,), and of single chains
+    variation: np.ndarray
+    chain_variation: np.ndarray
+    #: root mean square error of the means of each run, in posterior sds, (RUNS,)
+    mean_error: np.ndarray
+    #: gradients of a run
+    gradients: float
+    #: seconds of a run without compilation, and those of compilation
+    seconds: float
+    compiling: float
+
+
+def masses_of(target: Target, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weighted mode masses of each chain, (chains, modes)."""
+    modes = target.mode(x)
+    number = len(target.truth.masses)
+    rows = [
+        np.bincount(np.clip(m, 0, number - 1), w, minlength=number) / w.sum()
+        for m, w in zip(modes, weights)
+    ]
+    return np.stack(rows)
+
+
+def score(target: Target, method: Method, drawn: Drawn, seconds: float, spent: float) -> Outcome:
+    """The errors of its runs; draws that are not finite have no weight."""
+    finite = np.isfinite(drawn.x).all(-1) & np.isfinite(drawn.weights)
+    weights = np.where(finite, drawn.weights, 0.0).astype(np.float64)
+    # A chain without any weight is where it began, for all that is known.
+    weights = np.where(weights.sum(1, keepdims=True) > 0, weights, 1.0)
+    weights /= weights.mean(1, keepdims=True)
+    x = np.where(finite[..., None], drawn.x, 0.0).astype(np.float64)
+    truth = target.truth
+    masses = masses_of(target, x, weights)
+    means = (weights[..., None] * x).mean(1)
+    of_run = lambda a: a.reshape(RUNS, -1, a.shape[-1]).mean(1)
+    z = (of_run(means) - truth.means) / truth.sds
+    return Outcome(
+        method,
+        total_variation(of_run(masses), truth.masses),
+        total_variation(masses, truth.masses),
+        np.sqrt((z**2).mean(1)),
+        drawn.gradients / RUNS,
+        seconds / RUNS,
+        spent,
+    )
+
+
+def run(method: Method, target: Target, gradients: int) -> Outcome:
+    """Draw, take the time, and score."""
+    target.truth  # noqa: B018 - not within the time
+    jax.clear_caches()
+    with warnings.catch_warnings(), compile_seconds() as spent:
+        # That chains do not mix is what is measured here.
+        warnings.simplefilter("ignore")
+        began = time.perf_counter()
+        drawn = method.draw(target, gradients)
+        seconds = time.perf_counter() - began
+    return score(target, method, drawn, max(seconds - spent(), 1e-3), spent())
+
+
+def chains_first(x: Any) -> np.ndarray:
+    """An array of float64 on the host."""
+    return np.asarray(x, np.float64)

@@ -1,0 +1,129 @@
+"""This package's kernels with nothing given, and NumPyro's NUTS."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from numpyro.infer import MCMC, NUTS
+
+import numpyro_contour
+from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first
+from benchmarks.peers.targets import Target
+from numpyro_contour import weighted_samples
+
+#: kernels, and the gradients of a step
+KERNELS = {
+    "ContourSGLD": 1,
+    "ContourSGHMC": 1,
+    "ContourSGNHT": 1,
+    "SGLD": 1,
+    "SGHMC": 1,
+    "SGNHT": 1,
+    "CyclicalSGLD": 1,
+    "CyclicalSGHMC": 1,
+    "ReplicaExchangeSGLD": 2,
+    "ReplicaExchangeSGHMC": 2,
+}
+NUM_STEPS = 10
+#: share of the gradients that is warm-up
+WARMUP = 0.1
+
+
+def sample(name: str, target: Target, gradients: int, chains: int = CHAINS * RUNS) -> MCMC:
+    """A finished run of a kernel, warm-up included in the gradients."""
+    draws = gradients // (NUM_STEPS * KERNELS[name])
+    warmup = round(WARMUP * draws)
+    kernel = getattr(numpyro_contour, name)(potential_fn=target.potential, num_steps=NUM_STEPS)
+    mcmc = MCMC(
+        kernel,
+        num_warmup=warmup,
+        num_samples=draws - warmup,
+        num_chains=chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(random.key(0), init_params=target.starts(random.key(1), chains))
+    return mcmc
+
+
+def draw_kernel(name: str, target: Target, gradients: int) -> Drawn:
+    """Draws of a kernel."""
+    mcmc = sample(name, target, gradients)
+    x, log_weights = weighted_samples(mcmc)
+    used = gradients * CHAINS * RUNS
+    return Drawn(chains_first(x), np.exp(np.asarray(log_weights, np.float64)), used)
+
+
+def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
+    """NUTS with so many chains a run, for as many gradients as the others' chains have together."""
+    number = chains * RUNS
+    budget = gradients * CHAINS // chains
+    starts = target.starts(random.key(1), number)
+
+    def run(warmup: int, samples: int) -> tuple[MCMC, float]:
+        mcmc = MCMC(
+            NUTS(potential_fn=target.potential),
+            num_warmup=warmup,
+            num_samples=samples,
+            num_chains=number,
+            chain_method="vectorized",
+            progress_bar=False,
+        )
+        mcmc.warmup(
+            random.key(0), init_params=starts, extra_fields=("num_steps",), collect_warmup=True
+        )
+        spent = float(np.asarray(mcmc.get_extra_fields()["num_steps"]).sum())
+        mcmc.run(random.key(0), extra_fields=("num_steps",))
+        return mcmc, spent
+
+    # NUTS tells its gradients afterwards: a tenth of the run says how many draws they are.
+    warmup = min(1000, max(budget // 100, 50))
+    pilot, _ = run(warmup, warmup)
+    each = float(np.asarray(pilot.get_extra_fields()["num_steps"]).mean())
+    mcmc, spent = run(warmup, max(int(budget / each) - warmup, 10))
+    x = chains_first(mcmc.get_samples(group_by_chain=True))
+    spent += float(np.asarray(mcmc.get_extra_fields()["num_steps"]).sum())
+    return Drawn(x, np.ones(x.shape[:2]), spent)
+
+
+class Tuned:
+    """What the warm-up of a kernel has found, to be given to peers."""
+
+    def __init__(self, kernel: str, target: Target, gradients: int):
+        state: Any = sample(kernel, target, gradients, chains=CHAINS).last_state
+        self.step_size = float(np.median(np.asarray(state.step_size)))
+        diagonal = np.median(np.asarray(state.warmup.tuning.preconditioner), axis=0)
+        #: the root of the preconditioner, (size,): positions in its unit have M = 1
+        self.scale = jnp.sqrt(jnp.asarray(diagonal))
+        if hasattr(state, "partition"):
+            partition = state.partition
+            self.lower = float(np.median(np.asarray(partition.lower)))
+            upper = float(np.median(np.asarray(partition.upper)))
+            self.num_bins = partition.num_bins
+            self.width = (upper - self.lower) / self.num_bins
+
+    def density(self, target: Target) -> Any:
+        """The log density in the preconditioner's unit."""
+        return lambda z: target.log_density(self.scale * z)
+
+
+@cache
+def tuned(kernel: str, target: Target) -> Tuned:
+    """Found by a run of a fifth of the target's gradients."""
+    return Tuned(kernel, target, target.gradients // 5)
+
+
+OURS = tuple(Method(name, partial(draw_kernel, name)) for name in KERNELS)
+NUTS_METHODS = tuple(
+    Method(
+        f"NUTS, {chains} chains",
+        partial(draw_nuts, chains),
+        package="numpyro",
+        stochastic_gradient=False,
+    )
+    for chains in (4, 16)
+)

@@ -1,0 +1,348 @@
+"""Posteriors of known answers, as functions of one vector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+
+from numpyro_contour.examples import mixture, nine_modes
+from numpyro_contour.examples.datasets import read_columns
+
+#: autocorrelation of the residuals of monthly sunspot numbers beside one sinusoid
+AUTOCORRELATION = 0.9
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known of a posterior."""
+
+    #: probability of each mode
+    masses: np.ndarray
+    #: posterior means and standard deviations, (size,)
+    means: np.ndarray
+    sds: np.ndarray
+
+
+@dataclass(frozen=True)
+class Target:
+    """A posterior over vectors whose prior is normal in each coordinate."""
+
+    name: str
+    size: int
+    log_likelihood: Callable[[jax.Array], jax.Array]
+    #: the mode of positions (..., size), from 0
+    mode: Callable[[np.ndarray], np.ndarray]
+    find_truth: Callable[[], Truth]
+    #: gradients of each of the chains
+    gradients: int
+    #: sd of the prior, whose mean is 0
+    scale: float = 10.0
+    #: whether the modes are the point
+    multimodal: bool = True
+
+    def log_prior(self, x: jax.Array) -> jax.Array:
+        """The normal prior, normalised."""
+        constant = self.size * math.log(self.scale * math.sqrt(2 * math.pi))
+        return -0.5 * jnp.sum((x / self.scale) ** 2) - constant
+
+    def log_density(self, x: jax.Array) -> jax.Array:
+        """The posterior, not normalised."""
+        return self.log_prior(x) + self.log_likelihood(x)
+
+    def potential(self, x: jax.Array) -> jax.Array:
+        """The potential energy."""
+        return -self.log_density(x)
+
+    def starts(self, key: jax.Array, chains: int) -> jax.Array:
+        """Where chains start: uniform within 2 of 0, as NumPyro does."""
+        return random.uniform(key, (chains, self.size), minval=-2.0, maxval=2.0)
+
+    @property
+    def truth(self) -> Truth:
+        """What is known of it."""
+        return _truth_of(self)
+
+
+@cache
+def _truth_of(target: Target) -> Truth:
+    return target.find_truth()
+
+
+def given(
+    name: str, size: int, log_density: Callable, mode: Callable, truth: Callable, gradients: int
+) -> Target:
+    """A target that is given by its density: the likelihood takes the prior back."""
+    prior = Target(name, size, lambda x: 0.0 * x[0], mode, truth, gradients)
+    likelihood = lambda x: log_density(x) - prior.log_prior(x)
+    return Target(name, size, likelihood, mode, truth, gradients)
+
+
+# ------------------------------------------------------------------------------ densities
+
+
+def two_normals(size: int, mass: float = 0.6, shift: float = 4.7) -> Callable:
+    """Two unit normals along the diagonal, the right one with so much mass; 11 nats between."""
+    step = shift / math.sqrt(size)
+
+    def log_density(x: jax.Array) -> jax.Array:
+        left = math.log(1 - mass) - 0.5 * jnp.sum((x + step) ** 2)
+        return jnp.logaddexp(left, math.log(mass) - 0.5 * jnp.sum((x - step) ** 2))
+
+    return log_density
+
+
+def _two_normals_truth(size: int, mass: float = 0.6, shift: float = 4.7) -> Truth:
+    step = shift / math.sqrt(size)
+    mean = (2 * mass - 1) * step
+    sd = math.sqrt(1 + step**2 - mean**2)
+    return Truth(np.array([1 - mass, mass]), np.full(size, mean), np.full(size, sd))
+
+
+def _mixture_truth() -> Truth:
+    mass = mixture.MASS
+    variance = 1 + mass * (1 - mass) * 10.0**2
+    return Truth(
+        np.array([1 - mass, mass]), np.array([mixture.MEAN]), np.array([math.sqrt(variance)])
+    )
+
+
+def grid_moments(log_density: Callable, axes: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Points of a grid, (points, size), and their probabilities."""
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
+    values = np.asarray(jax.lax.map(log_density, jnp.asarray(points), batch_size=4096), np.float64)
+    shares = np.exp(values - values.max())
+    return points, shares / shares.sum()
+
+
+def grid_truth(log_density: Callable, axes: list[np.ndarray], mode: Callable, modes: int) -> Truth:
+    """Truth by a grid."""
+    points, shares = grid_moments(log_density, axes)
+    means = shares @ points
+    sds = np.sqrt(shares @ (points - means) ** 2)
+    return Truth(np.bincount(mode(points), shares, minlength=modes), means, sds)
+
+
+def nine_mode(x: np.ndarray) -> np.ndarray:
+    """Which of the nine modes, row by row."""
+    edges = 0.5 * (np.array(nine_modes.MODE_GRID[1:]) + np.array(nine_modes.MODE_GRID[:-1]))
+    cells = np.searchsorted(edges, np.asarray(x))
+    return 3 * cells[..., 0] + cells[..., 1]
+
+
+# ------------------------------------------------------------------------------ posteriors
+
+
+def two_components(rows: int, centre: float = 1.65) -> Callable:
+    """Likelihood of two exchangeable components of known scale, half of the rows from each."""
+    signs = jnp.where(jnp.arange(rows) % 2 == 0, 1.0, -1.0)
+    y = centre * signs + random.normal(random.key(rows), (rows,))
+
+    def log_likelihood(mu: jax.Array) -> jax.Array:
+        each = -0.5 * (y[:, None] - mu) ** 2 - 0.5 * math.log(2 * math.pi)
+        return jnp.sum(jax.nn.logsumexp(each, axis=1) - math.log(2))
+
+    return log_likelihood
+
+
+def of_two_components(rows: int) -> Target:
+    """Its posterior, priors N(0, 5^2)."""
+    mode = lambda x: (x[..., 0] < x[..., 1]).astype(int)
+    line = np.linspace(-4.0, 4.0, 401)
+
+    def truth() -> Truth:
+        return grid_truth(target.log_density, [line, line], mode, 2)
+
+    target = Target(
+        f"two components, {rows} rows", 2, two_components(rows), mode, truth, 50_000, scale=5.0
+    )
+    return target
+
+
+@cache
+def _velocities() -> jax.Array:
+    return jnp.asarray(read_columns("galaxies")["velocity_km_s"] / 1000.0)
+
+
+def galaxies_likelihood(x: jax.Array) -> jax.Array:
+    """Three normals, means 20 + 5 x, log sds x / 2, weights softmax(x / 2), of 82 velocities."""
+    y = _velocities()
+    mu, log_sd, logits = 20.0 + 5.0 * x[:3], 0.5 * x[3:6], 0.5 * x[6:]
+    log_w = jax.nn.log_softmax(logits)
+    each = log_w - log_sd - 0.5 * ((y[:, None] - mu) / jnp.exp(log_sd)) ** 2
+    return jnp.sum(jax.nn.logsumexp(each, axis=1)) - 0.5 * len(y) * math.log(2 * math.pi)
+
+
+def order_of_three(x: np.ndarray) -> np.ndarray:
+    """Which of the six orders the three means have."""
+    first, second, third = x[..., 0], x[..., 1], x[..., 2]
+    return 4 * (first < second) + 2 * (second < third) + (first < third)
+
+
+#: the six values that `order_of_three` takes: two of eight are impossible
+_ORDERS = np.array([0, 2, 3, 4, 5, 7])
+
+
+def galaxy_mode(x: np.ndarray) -> np.ndarray:
+    """Which of the six labellings, from 0."""
+    return np.searchsorted(_ORDERS, order_of_three(x))
+
+
+def _galaxies_truth() -> Truth:
+    """By NUTS; what components share is averaged over them, which no labelling changes."""
+    from numpyro.infer import MCMC, NUTS
+
+    target = next(t for t in targets() if t.name.startswith("galaxies"))
+    nuts = MCMC(
+        NUTS(potential_fn=target.potential),
+        num_warmup=1000,
+        num_samples=5000,
+        num_chains=8,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    nuts.run(random.key(9), init_params=target.starts(random.key(8), 8))
+    x = np.asarray(nuts.get_samples(), np.float64).reshape(-1, 3, 3)
+    means, squares = x.mean((0, 2)), (x**2).mean((0, 2))
+    return Truth(np.full(6, 1 / 6), np.repeat(means, 3), np.repeat(np.sqrt(squares - means**2), 3))
+
+
+@cache
+def _sunspots() -> tuple[np.ndarray, np.ndarray]:
+    years, numbers = (
+        np.asarray(column, float) for column in read_columns("sunspots_monthly").values()
+    )
+    return years - years.mean(), numbers
+
+
+def period_of(x: np.ndarray) -> np.ndarray:
+    """The period in years."""
+    return 10.5 * np.exp(0.1 * x)
+
+
+def sunspots_likelihood(x: jax.Array) -> jax.Array:
+    """One sinusoid and a level, integrated over flat priors, the residuals an AR(1) process."""
+    t, y = (jnp.asarray(a) for a in _sunspots())
+    angle = 2 * math.pi * t / (10.5 * jnp.exp(0.1 * x[0]))
+    design = jnp.stack([jnp.ones_like(t), jnp.cos(angle), jnp.sin(angle)], 1)
+    white = design[1:] - AUTOCORRELATION * design[:-1]
+    z = y[1:] - AUTOCORRELATION * y[:-1]
+    gram, moment = white.T @ white, white.T @ z
+    root = jnp.linalg.cholesky(gram)
+    explained = jnp.sum(jax.scipy.linalg.solve_triangular(root, moment, lower=True) ** 2)
+    residual = jnp.sum(z**2) - explained
+    return -0.5 * (len(z) - 3) * jnp.log(residual / len(z)) - jnp.sum(jnp.log(jnp.diag(root)))
+
+
+@cache
+def _period_grid() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A fine line, its probabilities, and the minima that divide its modes."""
+    target = next(t for t in targets() if t.name.startswith("sunspots"))
+    line = np.linspace(-4.0, 4.0, 8001)
+    _, shares = grid_moments(target.log_density, [line])
+    inside = np.flatnonzero((shares[1:-1] < shares[:-2]) & (shares[1:-1] <= shares[2:])) + 1
+    return line, shares, line[inside]
+
+
+def period_mode(x: np.ndarray) -> np.ndarray:
+    """Which interval between minima of the posterior."""
+    return np.searchsorted(_period_grid()[2], x[..., 0])
+
+
+def _sunspots_truth() -> Truth:
+    line, shares, edges = _period_grid()
+    masses = np.bincount(np.searchsorted(edges, line), shares, minlength=len(edges) + 1)
+    mean = shares @ line
+    return Truth(masses, np.array([mean]), np.array([math.sqrt(shares @ (line - mean) ** 2)]))
+
+
+# ------------------------------------------------------------------------------ easy ones
+
+
+def _one_mode(x: np.ndarray) -> np.ndarray:
+    return np.zeros(x.shape[:-1], int)
+
+
+def _schools(x: jax.Array) -> jax.Array:
+    """Eight schools, non-centred: level, log scale and effects in units of their prior sds."""
+    y = jnp.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+    rate = 5.0 * x[0] + jnp.exp(1.5 + x[1]) * x[2:]
+    return -0.5 * jnp.sum(((y - rate) / sigma) ** 2)
+
+
+def _schools_truth() -> Truth:
+    from numpyro.infer import MCMC, NUTS
+
+    target = next(t for t in targets() if t.name.startswith("eight"))
+    nuts = MCMC(
+        NUTS(potential_fn=target.potential),
+        num_warmup=1000,
+        num_samples=20_000,
+        num_chains=8,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    nuts.run(random.key(9), init_params=target.starts(random.key(8), 8))
+    x = np.asarray(nuts.get_samples(), np.float64)
+    return Truth(np.ones(1), x.mean(0), x.std(0))
+
+
+@cache
+def targets() -> tuple[Target, ...]:
+    """All of them."""
+    side = lambda x: (x.sum(-1) > 0).astype(int)
+    line = np.linspace(-4.0, 4.0, 801)
+    made = [
+        given(
+            "mixture, 1-d",
+            1,
+            lambda x: -mixture.potential(x[0]),
+            lambda x: (x[..., 0] > mixture.DIVIDE).astype(int),
+            _mixture_truth,
+            50_000,
+        ),
+        given(
+            "nine modes, 2-d",
+            2,
+            lambda x: -nine_modes.potential(x),
+            nine_mode,
+            lambda: grid_truth(lambda x: -nine_modes.potential(x), [line, line], nine_mode, 9),
+            50_000,
+        ),
+    ]
+    for size in (10, 20):
+        made.append(
+            given(
+                f"two modes, {size}-d",
+                size,
+                two_normals(size),
+                side,
+                lambda size=size: _two_normals_truth(size),
+                50_000,
+            )
+        )
+    made += [of_two_components(rows) for rows in (20, 30, 50)]
+    made += [
+        Target("galaxies, 9-d", 9, galaxies_likelihood, galaxy_mode, _galaxies_truth, 50_000, 1.0),
+        Target("sunspots, 1-d", 1, sunspots_likelihood, period_mode, _sunspots_truth, 10_000, 1.0),
+        given(
+            "normal, 20-d",
+            20,
+            lambda x: -0.5 * jnp.sum(x**2),
+            _one_mode,
+            lambda: Truth(np.ones(1), np.zeros(20), np.ones(20)),
+            50_000,
+        ),
+        Target("eight schools, 10-d", 10, _schools, _one_mode, _schools_truth, 50_000, 1.0),
+    ]
+    easy = {"normal, 20-d", "eight schools, 10-d"}
+    return tuple(
+        Target(**{**vars(target), "multimodal": target.name not in easy}) for target in made
+    )

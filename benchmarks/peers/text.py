@@ -1,0 +1,148 @@
+"""The tables of the comparison, and what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from benchmarks.peers.measure import REFERENCE, Compared
+from benchmarks.peers.methods import CHAINS, RUNS, Outcome
+from benchmarks.peers.targets import Target
+from benchmarks.tables import markdown_table
+
+Found = dict[Target, dict[str, Compared]]
+DOCUMENTED, OUR_SETTINGS = "csgld, documented", "csgld, our partition and step"
+#: on this share of the multimodal targets others are to be beaten
+SHARE = 6 / 7
+
+
+def error(values: np.ndarray) -> str:
+    """The mean over runs and its standard error."""
+    return f"{values.mean():.3f} ± {values.std(ddof=1) / len(values) ** 0.5:.3f}"
+
+
+def target_table(target: Target, found: dict[str, Compared]) -> str:
+    """All methods on one target."""
+    rows = []
+    for compared in found.values():
+        first, second = compared.equal_gradients, compared.equal_seconds
+        masses = [error(first.variation), f"{first.chain_variation.mean():.3f}"]
+        rows.append(
+            [
+                first.method.name,
+                first.method.package,
+                f"{first.gradients / 1000:,.0f}",
+                *(masses if target.multimodal else []),
+                error(first.mean_error),
+                f"{first.seconds:.2f}",
+                f"{first.compiling:.1f}",
+                error(second.variation if target.multimodal else second.mean_error),
+                f"{second.seconds:.2f}",
+            ]
+        )
+    header = ["method", "package", "1,000 gradients"]
+    header += ["TV", "TV of single chains"] if target.multimodal else []
+    figure = "TV" if target.multimodal else "error of means"
+    header += ["error of means", "seconds", "compiling", f"{figure}, equal seconds", "seconds then"]
+    return markdown_table(header, rows)
+
+
+def variation(outcome: Outcome) -> float:
+    """The figure that is compared: total variation of a run's mode masses."""
+    return float(outcome.variation.mean())
+
+
+def claims(found: Found) -> str:
+    """Where the reference wins at equal gradients, and where it loses."""
+    many = {target: row for target, row in found.items() if target.multimodal}
+    ours = {target: variation(row[REFERENCE].equal_gradients) for target, row in many.items()}
+    rows = []
+
+    def add(text: str, name: str, factor: float) -> None:
+        theirs = {t: variation(row[name].equal_gradients) for t, row in many.items() if name in row}
+        if not theirs:
+            return
+        won = [t for t in theirs if ours[t] <= factor * theirs[t]]
+        lost = [f"{t.name} ({ours[t]:.3f} against {theirs[t]:.3f})" for t in theirs if t not in won]
+        holds = len(won) >= (
+            len(theirs) if factor == 0.5 or name == OUR_SETTINGS else SHARE * len(theirs)
+        )
+        rows.append(
+            [
+                text,
+                f"{len(won)} of {len(theirs)}",
+                "; ".join(lost) or "none",
+                "yes" if holds else "no",
+            ]
+        )
+
+    add(f"at most half of the TV of blackjax's {DOCUMENTED}", DOCUMENTED, 0.5)
+    add(f"no more than blackjax's {OUR_SETTINGS}", OUR_SETTINGS, 1.0)
+    names = dict.fromkeys(name for row in many.values() for name in row)
+    for name in names:
+        method = next(row[name] for row in many.values() if name in row).equal_gradients.method
+        if method.package != "numpyro_contour" and name not in (DOCUMENTED, OUR_SETTINGS):
+            add(f"below {method.package}'s {name}", name, 1.0)
+    return markdown_table(["claim", "targets", "where not", "holds"], rows)
+
+
+def losses(found: Found) -> str:
+    """A line for each target and peer that does better, at equal gradients or seconds."""
+    lines = []
+    for target, row in found.items():
+        reference = row[REFERENCE].equal_gradients
+        figure = (lambda o: o.variation) if target.multimodal else (lambda o: o.mean_error)
+        ours = figure(reference).mean()
+        better = []
+        for name, compared in row.items():
+            if compared.equal_gradients.method.package == "numpyro_contour":
+                continue
+            gradients, seconds = (
+                figure(o).mean() for o in (compared.equal_gradients, compared.equal_seconds)
+            )
+            if min(gradients, seconds) < ours:
+                package = compared.equal_gradients.method.package
+                better.append(f"{package}'s {name} ({gradients:.3f}; {seconds:.3f})")
+        if better:
+            lines.append(f"- {target.name}, ours {ours:.3f}: {', '.join(better)}.\n")
+    return "".join(lines) or "- nowhere.\n"
+
+
+def overview(found: Found) -> Figure:
+    """Errors of all methods on all targets, at equal gradients and at equal seconds."""
+    figure = Figure(figsize=(14, 0.32 * max(len(row) for row in found.values()) + 2.5))
+    figure.set_layout_engine("constrained")
+    names = list(dict.fromkeys(name for row in found.values() for name in row))
+    for number, title in enumerate(("equal gradients", "equal seconds")):
+        axis = figure.add_subplot(1, 2, number + 1)
+        values = np.full((len(names), len(found)), np.nan)
+        for column, (target, row) in enumerate(found.items()):
+            for name, compared in row.items():
+                outcome = (compared.equal_gradients, compared.equal_seconds)[number]
+                errors = outcome.variation if target.multimodal else outcome.mean_error
+                values[names.index(name), column] = max(errors.mean(), 1e-3)
+        shown = axis.imshow(np.log10(values), cmap="viridis_r", vmin=-2.5, vmax=0, aspect="auto")
+        for (y, x), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                colour = "w" if value > 0.1 else "k"
+                axis.text(x, y, f"{value:.3f}", ha="center", va="center", color=colour, fontsize=7)
+        axis.set_xticks(range(len(found)), [t.name for t in found], rotation=60, ha="right")
+        axis.set_yticks(range(len(names)), names if number == 0 else [""] * len(names))
+        axis.set_title(f"TV of mode masses (right: error of means), {title}", fontsize=10)
+    figure.colorbar(shown, ax=figure.axes, label="log10 of the error")
+    return figure
+
+
+def how(fraction: float) -> str:
+    """What a run is."""
+    return (
+        f"A run has {CHAINS} chains (NUTS also 4), which start as NumPyro's do, uniformly within 2 "
+        "of 0 in each coordinate; samplers of populations start from the prior. TV: total "
+        "variation of the mode masses of all draws of a run from the exact ones, its mean over "
+        f"{RUNS} runs and their standard error, and of single chains; error of means: root mean "
+        "square, in posterior standard deviations. Gradients count the warm-up; for samplers that "
+        "need none, evaluations of the density. Seconds are of a run, without compilation, which "
+        f"stands beside them; {RUNS} runs are made together. At equal seconds a method has as many "
+        f"gradients as take as long as {REFERENCE}'s, at most 8 times as many. Our kernels are "
+        f"given nothing but `num_steps`; {fraction:.0%} of their gradients are warm-up."
+    )

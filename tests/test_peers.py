@@ -1,0 +1,252 @@
+"""The comparison with peers: its posteriors, its scores, and that it runs."""
+
+import hashlib
+import io
+import math
+import tarfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+from scipy import optimize, stats
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+@pytest.fixture(autouse=True)
+def _from_the_root(pytestconfig, monkeypatch):
+    monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
+    pytest.importorskip("blackjax")
+    pytest.importorskip("matplotlib")
+
+
+def target_of(start):
+    from benchmarks.peers.targets import targets
+
+    return next(target for target in targets() if target.name.startswith(start))
+
+
+# ---------------------------------------------------------------- posteriors
+
+
+def test_prior_and_likelihood_make_the_given_density():
+    target = target_of("two modes, 10-d")
+    for key in random.split(random.key(0), 3):
+        x = 2 * random.normal(key, (10,))
+        step = 4.7 / math.sqrt(10)
+        parts = [
+            m * stats.norm.pdf(np.asarray(x) - c).prod() for m, c in ((0.4, -step), (0.6, step))
+        ]
+        scaled = np.log(sum(parts)) + 5 * np.log(2 * np.pi)
+        assert float(target.log_density(x)) == pytest.approx(scaled, rel=1e-4)
+        prior = stats.norm.logpdf(np.asarray(x), scale=10).sum()
+        assert float(target.log_prior(x)) == pytest.approx(prior, rel=1e-5)
+    # The barrier between the modes.
+    way = jax.vmap(target.potential)(jnp.linspace(-1, 1, 201)[:, None] * step * jnp.ones(10))
+    assert 10 < float(way[50:150].max() - way.min()) < 12
+
+
+def test_truths_by_grids_are_those_of_draws():
+    target = target_of("two components, 20")
+    rng = np.random.default_rng(0)
+    # Importance draws from the prior, 25 posterior sds a side: enough for means to 0.05.
+    x = rng.uniform(-4, 4, (200_000, 2))
+    log_w = np.asarray(jax.lax.map(target.log_density, jnp.asarray(x), batch_size=4096), float)
+    w = np.exp(log_w - log_w.max())
+    w /= w.sum()
+    truth = target.truth
+    means = w @ x
+    errors = np.sqrt((w**2) @ (x - means) ** 2)
+    assert np.all(np.abs(means - truth.means) < 4 * errors)
+    np.testing.assert_allclose(truth.sds, np.sqrt(w @ (x - means) ** 2), rtol=0.05)
+    np.testing.assert_allclose(truth.masses, 0.5, atol=1e-6)
+
+
+def test_the_six_labellings_are_told_apart():
+    from benchmarks.peers.targets import galaxy_mode
+
+    orders = np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]], float)
+    assert sorted(galaxy_mode(np.c_[orders, np.zeros((6, 6))])) == list(range(6))
+    target = target_of("galaxies")
+    x = np.asarray(target.starts(random.key(0), 1)[0])
+    swapped = x.reshape(3, 3)[:, [1, 0, 2]].ravel()
+    assert float(target.potential(x)) == pytest.approx(float(target.potential(swapped)), rel=1e-5)
+
+
+def test_the_sinusoid_is_integrated_out():
+    from benchmarks.peers.targets import AUTOCORRELATION, period_of
+    from numpyro_contour.examples.datasets import read_columns
+
+    target = target_of("sunspots")
+    t, y = read_columns("sunspots_monthly").values()
+    t = t - t.mean()
+    found, expected = [], []
+    for x in (-1.0, 0.53, 1.2):
+        period = period_of(np.array(x))
+        design = np.c_[
+            np.ones_like(t), np.cos(2 * np.pi * t / period), np.sin(2 * np.pi * t / period)
+        ]
+        white, z = (a[1:] - AUTOCORRELATION * a[:-1] for a in (design, y))
+        residual = z - white @ np.linalg.lstsq(white, z, rcond=None)[0]
+        gram = np.linalg.slogdet(white.T @ white)[1]
+        expected.append(-0.5 * (len(z) - 3) * np.log(residual @ residual) - 0.5 * gram)
+        found.append(float(target.log_likelihood(jnp.array([x]))))
+    # Differences: a constant is left out. Float32 holds them to about 0.01 nats.
+    np.testing.assert_allclose(np.diff(found), np.diff(expected), atol=0.02)
+    assert found[1] > max(found[0], found[2]) + 5
+
+
+# ---------------------------------------------------------------- scores
+
+
+@pytest.fixture
+def fake():
+    from benchmarks.peers.methods import RUNS, Drawn, Method
+    from benchmarks.peers.targets import Target, Truth
+
+    truth = Truth(np.array([0.25, 0.75]), np.array([0.5]), np.array([2.0]))
+    target = Target(
+        "fake", 1, lambda x: 0.0 * x[0], lambda x: (x[..., 0] > 0).astype(int), lambda: truth, 100
+    )
+
+    def method(name, x, weights=None, package="other"):
+        x = np.tile(np.asarray(x, float)[..., None], (RUNS, 1, 1))
+        weights = np.ones(x.shape[:2]) if weights is None else np.tile(weights, (RUNS, 1))
+        return Method(name, lambda target, gradients: Drawn(x, weights, gradients * RUNS), package)
+
+    return target, method
+
+
+def test_runs_are_scored_by_their_weighted_draws(fake):
+    from benchmarks.peers.methods import run
+
+    target, method = fake
+    # Masses of the left mode: 1/4 and 3/4 of the chains' weights, 1/2 of a run.
+    made = method("m", [[-1.0, 1.0], [-1.0, 1.0]], [[1.0, 3.0], [30.0, 10.0]])
+    found = run(made, target, 100)
+    np.testing.assert_allclose(found.variation, 0.25)
+    np.testing.assert_allclose(sorted(found.chain_variation), [0.0] * 3 + [0.5] * 3, atol=1e-12)
+    np.testing.assert_allclose(found.mean_error, abs(0.0 - 0.5) / 2)
+    assert found.gradients == 100
+    # What is not finite counts for nothing.
+    found = run(method("m", [[-1.0, np.nan], [1.0, 1.0]]), target, 100)
+    np.testing.assert_allclose(found.variation, 0.25)
+
+
+def test_equal_seconds_are_those_of_the_reference(fake, monkeypatch):
+    from benchmarks.peers import measure
+
+    target, method = fake
+    speed = {"ContourSGLD": 1.0, "slow": 0.25, "fast": 4.0, "near": 1.1}
+    asked = []
+
+    def run(method, target, gradients):
+        from benchmarks.peers.methods import Outcome
+
+        asked.append((method.name, gradients))
+        one = np.ones(3)
+        seconds = gradients / 1000 / speed[method.name]
+        return Outcome(method, one, one, one, gradients, seconds, 0.0)
+
+    monkeypatch.setattr(measure, "run", run)
+    methods = tuple(
+        method(name, [[0.0]], package="numpyro_contour" if name == "ContourSGLD" else "other")
+        for name in ("slow", "fast", "near", "ContourSGLD")
+    )
+    found = measure.compare(target, methods, 10_000)
+    assert asked[0] == ("ContourSGLD", 10_000)
+    assert [seconds for name, seconds in asked if name == "slow"] == [10_000, 2500]
+    assert [seconds for name, seconds in asked if name == "fast"] == [10_000, 40_000]
+    assert [seconds for name, seconds in asked if name == "near"] == [10_000]
+    assert found["fast"].equal_seconds.seconds == pytest.approx(10.0)
+
+
+def test_claims_name_where_they_fail(fake):
+    from benchmarks.peers import text
+    from benchmarks.peers.measure import Compared
+    from benchmarks.peers.methods import Outcome
+
+    target, method = fake
+
+    def compared(name, value, package="blackjax"):
+        values = value + np.array([-0.01, 0.0, 0.01])
+        outcome = Outcome(method(name, [[0.0]], package=package), values, values, values, 1, 1, 0)
+        return Compared(outcome, outcome)
+
+    row = {
+        "ContourSGLD": compared("ContourSGLD", 0.1, "numpyro_contour"),
+        text.DOCUMENTED: compared(text.DOCUMENTED, 0.15),
+        text.OUR_SETTINGS: compared(text.OUR_SETTINGS, 0.3),
+        "sgld": compared("sgld", 0.05),
+    }
+    lines = text.claims({target: row}).splitlines()[2:]
+    assert [line.split("|")[-2].strip() for line in lines] == ["no", "yes", "no"]
+    assert "fake (0.100 against 0.150)" in lines[0]
+    assert "blackjax's sgld (0.050; 0.050)" in text.losses({target: row})
+    assert "csgld" not in text.losses({target: row})
+
+
+# ---------------------------------------------------------------- flights
+
+
+def test_an_archive_is_fetched_once_and_checked(monkeypatch, tmp_path):
+    from benchmarks.peers import flights_data
+
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as members:
+        info = tarfile.TarInfo(flights_data.MEMBER)
+        info.size = 5
+        members.addfile(info, io.BytesIO(b"bytes"))
+    asked = []
+
+    def urlopen(url, timeout):
+        asked.append(url)
+        return io.BytesIO(packed.getvalue())
+
+    monkeypatch.setenv("NUMPYRO_CONTOUR_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(flights_data.urllib.request, "urlopen", urlopen)
+    with pytest.raises(ValueError, match="SHA-256"):
+        flights_data.fetch()
+    assert not (tmp_path / "data").exists()
+    monkeypatch.setattr(flights_data, "SHA256", hashlib.sha256(packed.getvalue()).hexdigest())
+    for _ in range(2):
+        assert flights_data.fetch().read_bytes() == b"bytes"
+    assert len(asked) == 2
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["flights-3m.parquet"]
+
+
+def test_the_normal_approximation_is_that_of_the_posterior():
+    from benchmarks.peers import flights, flights_data
+
+    x, y = flights_data.simulated(3000)
+    assert x.shape == (3000, flights_data.COLUMNS)
+    mode, sds = flights.normal_approximation(x, y)
+
+    def energy(beta):
+        logits = x @ beta
+        return jnp.sum(jnp.logaddexp(0.0, logits) - y * logits) + 0.5 * jnp.sum(beta**2) / 25
+
+    found = optimize.minimize(
+        lambda beta: float(energy(beta)), np.zeros(len(mode)), tol=1e-6, jac=jax.grad(energy)
+    )
+    np.testing.assert_allclose(mode, found.x, atol=1e-3)
+    precision = np.asarray(jax.hessian(energy)(jnp.asarray(mode, jnp.float32)), float)
+    np.testing.assert_allclose(sds, np.sqrt(np.diag(np.linalg.inv(precision))), rtol=1e-3)
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_quick_forms_write_their_sections(tmp_path):
+    from benchmarks.peers.__main__ import main
+
+    main(["--quick", "--output", str(tmp_path)])
+    page = (tmp_path / "peers.md").read_text()
+    for section in ("<!-- posteriors -->", "<!-- flights -->"):
+        assert section in page
+    for method in ("ContourSGLD", "csgld, documented", "HMCECS", "NUTS, all rows"):
+        assert f"| {method} | " in page
+    assert "nan" not in page
+    assert (tmp_path / "figures" / "peers.png").exists()
