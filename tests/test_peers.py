@@ -1,5 +1,6 @@
 """The comparison with peers: its posteriors, its scores, and that it runs."""
 
+import dataclasses
 import hashlib
 import io
 import math
@@ -181,8 +182,17 @@ def test_claims_name_where_they_fail(fake):
         text.OUR_SETTINGS: compared(text.OUR_SETTINGS, 0.3),
         "sgld": compared("sgld", 0.05),
     }
+    row["smc"] = Compared(
+        dataclasses.replace(
+            row["sgld"].equal_gradients,
+            method=dataclasses.replace(
+                method("smc", [[0.0]], package="blackjax"), stochastic_gradient=False
+            ),
+        ),
+        None,
+    )
     lines = text.claims({target: row}).splitlines()[2:]
-    assert [line.split("|")[-2].strip() for line in lines] == ["no", "yes", "no"]
+    assert [line.split("|")[4].strip() for line in lines] == ["no", "yes", "no", ""]
     assert "fake (0.100 against 0.150)" in lines[0]
     assert "blackjax's sgld (0.050; 0.050)" in text.losses({target: row})
     assert "csgld" not in text.losses({target: row})

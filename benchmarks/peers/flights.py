@@ -23,7 +23,6 @@ from benchmarks.tables import markdown_table
 from numpyro_contour import SGLD, ContourSGLD, weighted_samples
 
 MINIBATCH = 1000
-CHAINS = 4
 PRIOR_SD = 5.0
 
 
@@ -73,6 +72,8 @@ class Length:
     ecs: int
     #: draws of NUTS, and of its warm-up
     nuts: int
+    #: chains of all but NUTS
+    chains: int
 
 
 def run_kernel(kernel_class: type, length: Length, x: jax.Array, y: jax.Array) -> tuple:
@@ -83,7 +84,7 @@ def run_kernel(kernel_class: type, length: Length, x: jax.Array, y: jax.Array) -
         kernel,
         num_warmup=length.warmup // length.num_steps,
         num_samples=draws,
-        num_chains=CHAINS,
+        num_chains=length.chains,
         chain_method="vectorized",
         progress_bar=False,
     )
@@ -92,7 +93,7 @@ def run_kernel(kernel_class: type, length: Length, x: jax.Array, y: jax.Array) -
     # Two minibatches a step, of the position and of the anchor; a pass for every draw's weight.
     passes = draws if kernel_class is ContourSGLD else 0
     rows = 2 * MINIBATCH * (length.steps + length.warmup) + passes * len(y)
-    return samples, np.exp(np.asarray(log_weights, np.float64)), CHAINS * rows
+    return samples, np.exp(np.asarray(log_weights, np.float64)), length.chains * rows
 
 
 def run_ecs(length: Length, x: jax.Array, y: jax.Array) -> tuple:
@@ -103,17 +104,23 @@ def run_ecs(length: Length, x: jax.Array, y: jax.Array) -> tuple:
         HMCECS(NUTS(subsampled), num_blocks=100, proxy=proxy),
         num_warmup=length.ecs,
         num_samples=length.ecs,
-        num_chains=CHAINS,
+        num_chains=length.chains,
         chain_method="sequential",  # the only one that it has
         progress_bar=False,
     )
-    starts = {"beta": jnp.broadcast_to(jnp.asarray(mode, jnp.float32), (CHAINS, len(mode)))}
-    mcmc.run(random.key(0), x, y, extra_fields=("hmc_state.num_steps",), init_params=starts)
+    each = np.tile(mode, (length.chains, 1)) if length.chains > 1 else mode
+    mcmc.run(
+        random.key(0),
+        x,
+        y,
+        extra_fields=("hmc_state.num_steps",),
+        init_params={"beta": jnp.asarray(each, jnp.float32)},
+    )
     leapfrogs = float(np.asarray(mcmc.get_extra_fields()["hmc_state.num_steps"]).sum())
     samples = mcmc.get_samples(group_by_chain=True)
     # Its warm-up takes at least as many, and the proxy a few passes.
     rows = 2 * leapfrogs * min(MINIBATCH, len(y)) + 3 * len(y)
-    return samples, np.ones((CHAINS, length.ecs)), rows
+    return samples, np.ones((length.chains, length.ecs)), rows
 
 
 def run_nuts(length: Length, x: jax.Array, y: jax.Array) -> tuple:
@@ -156,7 +163,9 @@ def row(name: str, make: Callable[[], tuple], truth: tuple[np.ndarray, np.ndarra
 
 def main(experiment: Experiment) -> str:
     """The section of the page."""
-    length = experiment.choose(Length(20_000, 10_000, 200, 1000, 100), Length(200, 400, 20, 10, 10))
+    length = experiment.choose(
+        Length(20_000, 10_000, 200, 1000, 100, 4), Length(200, 400, 20, 10, 10, 1)
+    )
     x, y = experiment.choose(flights, lambda: simulated(4000))()
     truth = normal_approximation(x, y)
     x, y = jnp.asarray(x), jnp.asarray(y)
