@@ -152,16 +152,26 @@ def test_equal_seconds_are_those_of_the_reference(fake, monkeypatch):
         return Outcome(method, one, one, one, gradients, seconds, 0.0)
 
     monkeypatch.setattr(measure, "run", run)
+    monkeypatch.setattr(measure, "tuned", lambda kernel, target: None)
     methods = tuple(
         method(name, [[0.0]], package="numpyro_contour" if name == "ContourSGLD" else "other")
         for name in ("slow", "fast", "near", "ContourSGLD")
     )
-    found = measure.compare(target, methods, 10_000)
+    found, failed = measure.compare(target, methods, 10_000)
+    assert not failed
     assert asked[0] == ("ContourSGLD", 10_000)
     assert [seconds for name, seconds in asked if name == "slow"] == [10_000, 2500]
     assert [seconds for name, seconds in asked if name == "fast"] == [10_000, 40_000]
     assert [seconds for name, seconds in asked if name == "near"] == [10_000]
     assert found["fast"].equal_seconds.seconds == pytest.approx(10.0)
+    # So slow that what it would do in these seconds says nothing, and one that fails.
+    speed["slow"] = 0.01
+    del speed["near"]
+    found, failed = measure.compare(target, methods, 10_000)
+    assert found["slow"].equal_seconds is None
+    assert "near" not in found
+    assert len(failed) == 1
+    assert "other's near on fake" in failed[0]
 
 
 def test_claims_name_where_they_fail(fake):

@@ -211,11 +211,16 @@ def draw_nested(target: Target, gradients: int) -> Drawn:
 
 METHODS = (
     Method("csgld, documented", partial(draw_csgld, False), "blackjax"),
-    Method("csgld, our partition and step", partial(draw_csgld, True), "blackjax"),
+    Method(
+        "csgld, our partition and step",
+        partial(draw_csgld, True),
+        "blackjax",
+        tuned_by="ContourSGLD",
+    ),
     Method("sgld, documented", partial(draw_diffusion, "sgld", False), "blackjax"),
-    Method("sgld, our step", partial(draw_diffusion, "sgld", True), "blackjax"),
+    Method("sgld, our step", partial(draw_diffusion, "sgld", True), "blackjax", tuned_by="SGLD"),
     Method("sghmc, documented", partial(draw_diffusion, "sghmc", False), "blackjax"),
-    Method("sghmc, our step", partial(draw_diffusion, "sghmc", True), "blackjax"),
+    Method("sghmc, our step", partial(draw_diffusion, "sghmc", True), "blackjax", tuned_by="SGLD"),
     Method("tempered SMC", draw_smc, "blackjax", stochastic_gradient=False),
     Method("nested slice sampling", draw_nested, "blackjax", stochastic_gradient=False),
 )

@@ -91,7 +91,10 @@ def draw_flowmc(target: Target, gradients: int) -> Drawn:
 def available() -> tuple[tuple[Method, ...], dict[str, str]]:
     """The methods that run here, and why others do not."""
     wanted = {
-        "SGMCMCJax": (sgmcmcjax_samplers, Method("SGLD, our step", draw_sgmcmcjax, "SGMCMCJax")),
+        "SGMCMCJax": (
+            sgmcmcjax_samplers,
+            Method("SGLD, our step", draw_sgmcmcjax, "SGMCMCJax", tuned_by="SGLD"),
+        ),
         "flowMC": (
             lambda: importlib.import_module("flowMC.Sampler"),
             Method("MALA and flow", draw_flowmc, "flowMC", stochastic_gradient=False),

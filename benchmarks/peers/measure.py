@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.peers.methods import Method, Outcome, run
+from benchmarks.peers.ours import tuned
 from benchmarks.peers.targets import Target
 
 #: whose seconds the others get
@@ -34,11 +35,24 @@ def compare(
     methods: tuple[Method, ...],
     gradients: int,
     report: Callable[[str], None] = lambda text: None,
-) -> dict[str, Compared]:
-    """All methods, the reference first."""
+) -> tuple[dict[str, Compared], list[str]]:
+    """All methods, the reference first, and what was wrong with those that failed."""
+    for kernel in sorted({method.tuned_by for method in methods} - {None}):
+        # Found beforehand, so that it is in nobody's time.
+        tuned(kernel, target)
     found: dict[str, Compared] = {}
+    failed = []
     for method in sorted(methods, key=lambda one: one.name != REFERENCE):
-        first = run(method, target, gradients)
+        try:
+            first = run(method, target, gradients)
+        except Exception as error:
+            if method.package == OWN:
+                raise
+            # A peer that fails on one posterior is not to stop the others.
+            what = str(error).strip().splitlines()[:1]
+            failed.append(f"{method.package}'s {method.name} on {target.name}: {what}")
+            report(failed[-1])
+            continue
         reference = found[REFERENCE].equal_gradients if found else first
         ratio = reference.seconds / first.seconds
         second: Outcome | None = first
@@ -51,4 +65,4 @@ def compare(
             f"{first.chain_variation.mean():.3f}, {first.seconds:.1f} s and {first.compiling:.0f} "
             f"s compiling; {ratio:.2f} times the gradients at equal seconds"
         )
-    return found
+    return found, failed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -37,12 +37,14 @@ class Method:
     """A sampler with its settings."""
 
     name: str
-    #: `(target, gradients of each of CHAINS chains) -> Drawn`
-    draw: Callable[[Target, int], Drawn]
+    #: `(target, gradients of each of CHAINS chains) -> Drawn`; None in results
+    draw: Callable[[Target, int], Drawn] | None
     #: whose it is
     package: str = "numpyro_contour"
     #: whether it moves by the gradients of minibatches, or could
     stochastic_gradient: bool = True
+    #: the kernel of ours whose warm-up gives it step size and scale
+    tuned_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def score(target: Target, method: Method, drawn: Drawn, seconds: float, spent: f
     of_run = lambda a: a.reshape(RUNS, -1, a.shape[-1]).mean(1)
     z = (of_run(means) - truth.means) / truth.sds
     return Outcome(
-        method,
+        replace(method, draw=None),
         total_variation(of_run(masses), truth.masses),
         total_variation(masses, truth.masses),
         np.sqrt((z**2).mean(1)),
@@ -99,6 +101,7 @@ def score(target: Target, method: Method, drawn: Drawn, seconds: float, spent: f
 
 def run(method: Method, target: Target, gradients: int) -> Outcome:
     """Draw, take the time, and score."""
+    assert method.draw is not None
     target.truth  # noqa: B018 - not within the time
     jax.clear_caches()
     with warnings.catch_warnings(), compile_seconds() as spent:
