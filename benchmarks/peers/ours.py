@@ -13,7 +13,7 @@ from numpyro.infer import MCMC, NUTS
 import numpyro_contour
 from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first
 from benchmarks.peers.targets import Target
-from numpyro_contour import weighted_samples
+from numpyro_contour import EnergyPartition, weighted_samples
 
 #: kernels, and the gradients of a step
 KERNELS = {
@@ -33,11 +33,15 @@ NUM_STEPS = 10
 WARMUP = 0.1
 
 
-def sample(name: str, target: Target, gradients: int, chains: int = CHAINS * RUNS) -> MCMC:
+def sample(
+    name: str, target: Target, gradients: int, chains: int = CHAINS * RUNS, **settings: Any
+) -> MCMC:
     """A finished run of a kernel, warm-up included in the gradients."""
     draws = gradients // (NUM_STEPS * KERNELS[name])
     warmup = round(WARMUP * draws)
-    kernel = getattr(numpyro_contour, name)(potential_fn=target.potential, num_steps=NUM_STEPS)
+    kernel = getattr(numpyro_contour, name)(
+        potential_fn=target.potential, num_steps=NUM_STEPS, **settings
+    )
     mcmc = MCMC(
         kernel,
         num_warmup=warmup,
@@ -50,12 +54,31 @@ def sample(name: str, target: Target, gradients: int, chains: int = CHAINS * RUN
     return mcmc
 
 
-def draw_kernel(name: str, target: Target, gradients: int) -> Drawn:
-    """Draws of a kernel."""
-    mcmc = sample(name, target, gradients)
+def drawn_by(mcmc: MCMC, gradients: int) -> Drawn:
+    """The draws of a finished run of a kernel."""
     x, log_weights = weighted_samples(mcmc)
     used = gradients * CHAINS * RUNS
     return Drawn(chains_first(x), np.exp(np.asarray(log_weights, np.float64)), used)
+
+
+def draw_kernel(name: str, target: Target, gradients: int) -> Drawn:
+    """Draws of a kernel with nothing given."""
+    return drawn_by(sample(name, target, gradients), gradients)
+
+
+def draw_given(zeta: float, target: Target, gradients: int) -> Drawn:
+    """Draws of `ContourSGLD` with what its warm-up has found in another run."""
+    found = tuned("ContourSGLD", target)
+    mcmc = sample(
+        "ContourSGLD",
+        target,
+        gradients,
+        zeta=zeta,
+        step_size=found.step_size,
+        preconditioner=found.scale**2,
+        partition=EnergyPartition(found.lower, found.upper, found.num_bins),
+    )
+    return drawn_by(mcmc, gradients)
 
 
 def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
@@ -102,9 +125,9 @@ class Tuned:
         if hasattr(state, "partition"):
             partition = state.partition
             self.lower = float(np.median(np.asarray(partition.lower)))
-            upper = float(np.median(np.asarray(partition.upper)))
+            self.upper = float(np.median(np.asarray(partition.upper)))
             self.num_bins = partition.num_bins
-            self.width = (upper - self.lower) / self.num_bins
+            self.width = (self.upper - self.lower) / self.num_bins
 
     def density(self, target: Target) -> Any:
         """The log density in the preconditioner's unit."""
@@ -117,7 +140,16 @@ def tuned(kernel: str, target: Target) -> Tuned:
     return Tuned(kernel, target, target.gradients // 5)
 
 
-OURS = tuple(Method(name, partial(draw_kernel, name)) for name in KERNELS)
+#: names of `ContourSGLD` with what its own warm-up finds, by zeta. blackjax's theta tends to
+#: mass^(1 / zeta), so that its zeta of 0.75 flattens as much as ours of 1.
+GIVEN = {0.75: "ContourSGLD, the same given", 1.0: "ContourSGLD, the same given, zeta 1"}
+OURS = (
+    *(Method(name, partial(draw_kernel, name)) for name in KERNELS),
+    *(
+        Method(name, partial(draw_given, zeta), tuned_by="ContourSGLD")
+        for zeta, name in GIVEN.items()
+    ),
+)
 NUTS_METHODS = tuple(
     Method(
         f"NUTS, {chains} chains",

@@ -160,7 +160,7 @@ def of_two_components(rows: int) -> Target:
         return grid_truth(target.log_density, [line, line], mode, 2)
 
     target = Target(
-        f"two components, {rows} rows", 2, two_components(rows), mode, truth, 30_000, scale=5.0
+        f"two components, {rows} rows", 2, two_components(rows), mode, truth, 100_000, scale=5.0
     )
     return target
 
@@ -306,7 +306,7 @@ def targets() -> tuple[Target, ...]:
             lambda x: -mixture.potential(x[0]),
             lambda x: (x[..., 0] > mixture.DIVIDE).astype(int),
             _mixture_truth,
-            30_000,
+            100_000,
         ),
         given(
             "nine modes, 2-d",
@@ -314,7 +314,7 @@ def targets() -> tuple[Target, ...]:
             lambda x: -nine_modes.potential(x),
             nine_mode,
             lambda: grid_truth(lambda x: -nine_modes.potential(x), [line, line], nine_mode, 9),
-            30_000,
+            100_000,
         ),
     ]
     for size in (10, 20):
@@ -325,22 +325,22 @@ def targets() -> tuple[Target, ...]:
                 two_normals(size),
                 side,
                 lambda size=size: _two_normals_truth(size),
-                30_000,
+                100_000,
             )
         )
     made += [of_two_components(rows) for rows in (20, 30, 50)]
     made += [
-        Target("galaxies, 9-d", 9, galaxies_likelihood, galaxy_mode, _galaxies_truth, 30_000, 1.0),
-        Target("sunspots, 1-d", 1, sunspots_likelihood, period_mode, _sunspots_truth, 8_000, 1.0),
+        Target("galaxies, 9-d", 9, galaxies_likelihood, galaxy_mode, _galaxies_truth, 50_000, 1.0),
+        Target("sunspots, 1-d", 1, sunspots_likelihood, period_mode, _sunspots_truth, 10_000, 1.0),
         given(
             "normal, 20-d",
             20,
             lambda x: -0.5 * jnp.sum(x**2),
             _one_mode,
             lambda: Truth(np.ones(1), np.zeros(20), np.ones(20)),
-            30_000,
+            100_000,
         ),
-        Target("eight schools, 10-d", 10, _schools, _one_mode, _schools_truth, 30_000, 1.0),
+        Target("eight schools, 10-d", 10, _schools, _one_mode, _schools_truth, 50_000, 1.0),
     ]
     easy = {"normal, 20-d", "eight schools, 10-d"}
     return tuple(
