@@ -164,6 +164,12 @@ def test_equal_seconds_are_those_of_the_reference(fake, monkeypatch):
     assert [seconds for name, seconds in asked if name == "fast"] == [10_000, 40_000]
     assert [seconds for name, seconds in asked if name == "near"] == [10_000]
     assert found["fast"].equal_seconds.seconds == pytest.approx(10.0)
+    # A method that gets a tenth of the gradients, and is ten times as slow.
+    speed["dear"] = 0.1
+    dear = dataclasses.replace(method("dear", [[0.0]]), share=0.1)
+    found, _ = measure.compare(target, (*methods, dear), 100_000)
+    assert found["dear"].equal_gradients.gradients == 10_000
+    assert found["dear"].equal_seconds is found["dear"].equal_gradients
     # So slow that what it would do in these seconds says nothing, and one that fails.
     speed["slow"] = 0.01
     del speed["near"]

@@ -44,7 +44,7 @@ def compare(
     failed = []
     for method in sorted(methods, key=lambda one: one.name != REFERENCE):
         try:
-            first = run(method, target, gradients)
+            first = run(method, target, int(method.share * gradients))
         except Exception as error:
             if method.package == OWN:
                 raise
@@ -57,8 +57,8 @@ def compare(
         ratio = reference.seconds / first.seconds
         second: Outcome | None = first
         if method.package != OWN and not 1 / NEAR < ratio < NEAR:
-            enough = ratio >= LEAST
-            second = run(method, target, int(gradients * min(ratio, MOST))) if enough else None
+            times = method.share * min(ratio, MOST)
+            second = run(method, target, int(times * gradients)) if times >= LEAST else None
         found[method.name] = Compared(first, second)
         report(
             f"{target.name}, {method.name}: TV {first.variation.mean():.3f}, a chain "

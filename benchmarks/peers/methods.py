@@ -45,6 +45,8 @@ class Method:
     stochastic_gradient: bool = True
     #: the kernel of ours whose warm-up gives it step size and scale
     tuned_by: str | None = None
+    #: share of the gradients that it gets, less than 1 where they would take hours
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
