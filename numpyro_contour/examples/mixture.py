@@ -8,9 +8,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
 
 from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.random_bits import normal
 
 MEAN = 0.0
 #: probability of the mode at 4
@@ -45,7 +45,7 @@ def noisy_energy(gradient_variance: float = 0.01, energy_variance: float = 0.0) 
 
     def energy(key: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         value, gradient = jax.value_and_grad(potential)(x)
-        noise = random.normal(key, (2, *jnp.shape(x)), jnp.result_type(x))
+        noise = normal(key, (2, *jnp.shape(x)), jnp.result_type(x))
         return (
             value + math.sqrt(energy_variance) * noise[0],
             gradient + math.sqrt(gradient_variance) * noise[1],

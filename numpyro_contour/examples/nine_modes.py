@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
 
 from numpyro_contour import checks
+from numpyro_contour.random_bits import normal
 
 #: coordinates near which the modes lie, in each of the two dimensions
 MODE_GRID = (-5 / 3, 0.0, 5 / 3)
@@ -69,7 +69,7 @@ def noisy_energy(variance: float = 0.1) -> Callable:
 
     def energy(key: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         value, gradient = jax.value_and_grad(potential)(x)
-        noise = sd * random.normal(key, (3,), value.dtype)
+        noise = sd * normal(key, (3,), value.dtype)
         return value + noise[0], gradient + noise[1:]
 
     return energy
