@@ -5,6 +5,7 @@ import hashlib
 import io
 import math
 import tarfile
+import time
 
 import jax
 import jax.numpy as jnp
@@ -134,6 +135,27 @@ def test_runs_are_scored_by_their_weighted_draws(fake):
     # What is not finite counts for nothing.
     found = run(method("m", [[-1.0, np.nan], [1.0, 1.0]]), target, 100)
     np.testing.assert_allclose(found.variation, 0.25)
+
+
+def test_a_pilot_is_in_nobodys_time(fake):
+    from benchmarks.peers.methods import RUNS, Drawn, run, timed
+
+    target, method = fake
+    drawn = method("m", [[1.0]]).draw(target, 100)
+
+    def slow(pilot):
+        def draw(target, gradients):
+            time.sleep(0.05)
+            return dataclasses.replace(drawn, pilot=pilot)
+
+        return dataclasses.replace(method("m", [[1.0]]), draw=draw)
+
+    assert isinstance(drawn, Drawn)
+    assert run(slow(0.0), target, 100).seconds >= 0.05 / RUNS
+    assert run(slow(0.05), target, 100).seconds < 0.05 / RUNS
+    result, seconds = timed(lambda: time.sleep(0.05) or "result")
+    assert result == "result"
+    assert seconds >= 0.05
 
 
 def test_equal_seconds_are_those_of_the_reference(fake, monkeypatch):

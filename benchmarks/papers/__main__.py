@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from importlib import import_module
-from pathlib import Path
-
-from benchmarks.page import DOCS, write_section
-from benchmarks.papers.harness import Experiment
+from benchmarks.papers.harness import write_page
 
 #: experiments in the order of the page, each a module of this package
 NAMES = ("mixture", "nine_modes", "uci", "replica_exchange", "peaks")
@@ -21,17 +16,10 @@ Made by `make benchmark`; `python -m benchmarks.papers [name ...]` makes single 
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Write docs/papers.md and its figures, each section as soon as it is there, and print them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *NAMES], help="all if none is named")
-    parser.add_argument("--quick", action="store_true", help="short form, to see that it runs")
-    parser.add_argument("--output", type=Path, default=DOCS, help="folder of the page")
-    arguments = parser.parse_args(argv)
-    experiment = Experiment(arguments.output, arguments.quick)
-    for name in arguments.names or NAMES:
-        text = import_module(f"benchmarks.papers.{name}").main(experiment)
-        page = arguments.output / "papers.md"
-        print(write_section(page, HEAD, NAMES, name, text), flush=True)
+    """Write docs/papers.md."""
+    write_page(
+        argv, __doc__, "papers.md", HEAD, {name: f"benchmarks.papers.{name}" for name in NAMES}
+    )
 
 
 if __name__ == "__main__":

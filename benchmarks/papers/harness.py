@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
 from matplotlib.figure import Figure
+
+from benchmarks.page import DOCS, write_section
 
 Choice = TypeVar("Choice")
 
@@ -33,3 +37,27 @@ class Experiment:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=80, bbox_inches="tight")
         return f"![{alternative}](figures/{path.name})\n"
+
+
+def write_page(
+    argv: list[str] | None, description: str, name: str, head: str, modules: dict[str, str]
+) -> None:
+    """Write a page of the docs and its figures, each section as soon as it is there, and print it.
+
+    Args:
+        argv: the arguments of the command line, None for the program's own.
+        description: what its help says.
+        name: the page's file.
+        head: what stands before the sections.
+        modules: the modules of the experiments by the names of their sections, in their order.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("names", nargs="*", choices=[[], *modules], help="all if none is named")
+    parser.add_argument("--quick", action="store_true", help="short form, to see that it runs")
+    parser.add_argument("--output", type=Path, default=DOCS, help="folder of the page")
+    arguments = parser.parse_args(argv)
+    experiment = Experiment(arguments.output, arguments.quick)
+    for section in arguments.names or modules:
+        text = import_module(modules[section]).main(experiment)
+        page = arguments.output / name
+        print(write_section(page, head, modules, section, text), flush=True)

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -30,6 +30,8 @@ class Drawn:
     weights: np.ndarray
     #: gradients that all runs took, all chains together; evaluations of the density count too
     gradients: float
+    #: seconds of a run that only told how long the others may be, without its compilation
+    pilot: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def score(target: Target, method: Method, drawn: Drawn, seconds: float, spent: f
     """The errors of its runs; draws that are not finite have no weight."""
     finite = np.isfinite(drawn.x).all(-1) & np.isfinite(drawn.weights)
     weights = np.where(finite, drawn.weights, 0.0).astype(np.float64)
-    # A chain without any weight is where it began, for all that is known.
+    # A chain that has left the numbers for good counts as one that stays at 0.
     weights = np.where(weights.sum(1, keepdims=True) > 0, weights, 1.0)
     weights /= weights.mean(1, keepdims=True)
     x = np.where(finite[..., None], drawn.x, 0.0).astype(np.float64)
@@ -112,7 +114,18 @@ def run(method: Method, target: Target, gradients: int) -> Outcome:
         began = time.perf_counter()
         drawn = method.draw(target, gradients)
         seconds = time.perf_counter() - began
-    return score(target, method, drawn, max(seconds - spent(), 1e-3), spent())
+    return score(target, method, drawn, max(seconds - spent() - drawn.pilot, 1e-3), spent())
+
+
+Result = TypeVar("Result")
+
+
+def timed(function: Callable[[], Result]) -> tuple[Result, float]:
+    """What a function returns, and its seconds without compilation."""
+    with compile_seconds() as spent:
+        began = time.perf_counter()
+        result = function()
+        return result, time.perf_counter() - began - spent()
 
 
 def chains_first(x: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from jax import random
 from numpyro.infer import MCMC, NUTS
 
 import numpyro_contour
-from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first
+from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first, timed
 from benchmarks.peers.targets import Target
 from numpyro_contour import EnergyPartition, weighted_samples
 
@@ -105,12 +105,12 @@ def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
 
     # NUTS tells its gradients afterwards: a tenth of the run says how many draws they are.
     warmup = min(1000, max(budget // 100, 50))
-    pilot, _ = run(warmup, warmup)
+    (pilot, _), seconds = timed(lambda: run(warmup, warmup))
     each = float(np.asarray(pilot.get_extra_fields()["num_steps"]).mean())
     mcmc, spent = run(warmup, max(int(budget / each) - warmup, 10))
     x = chains_first(mcmc.get_samples(group_by_chain=True))
     spent += float(np.asarray(mcmc.get_extra_fields()["num_steps"]).sum())
-    return Drawn(x, np.ones(x.shape[:2]), spent)
+    return Drawn(x, np.ones(x.shape[:2]), spent, pilot=seconds)
 
 
 class Tuned:

@@ -194,30 +194,33 @@ def galaxy_mode(x: np.ndarray) -> np.ndarray:
     return np.searchsorted(_ORDERS, order_of_three(x))
 
 
-def _galaxies_truth() -> Truth:
-    """By NUTS; what components share is averaged over them, which no labelling changes."""
+def draws_of_nuts(start: str, samples: int) -> np.ndarray:
+    """Draws of the target whose name starts so by NUTS, (draws, size)."""
     from numpyro.infer import MCMC, NUTS
 
-    target = next(t for t in targets() if t.name.startswith("galaxies"))
+    target = next(target for target in targets() if target.name.startswith(start))
     nuts = MCMC(
         NUTS(potential_fn=target.potential),
         num_warmup=1000,
-        num_samples=5000,
+        num_samples=samples,
         num_chains=8,
         chain_method="vectorized",
         progress_bar=False,
     )
     nuts.run(random.key(9), init_params=target.starts(random.key(8), 8))
-    x = np.asarray(nuts.get_samples(), np.float64).reshape(-1, 3, 3)
+    return np.asarray(nuts.get_samples(), np.float64)
+
+
+def _galaxies_truth() -> Truth:
+    """By NUTS; what components share is averaged over them, which no labelling changes."""
+    x = draws_of_nuts("galaxies", 5000).reshape(-1, 3, 3)
     means, squares = x.mean((0, 2)), (x**2).mean((0, 2))
     return Truth(np.full(6, 1 / 6), np.repeat(means, 3), np.repeat(np.sqrt(squares - means**2), 3))
 
 
 @cache
 def _sunspots() -> tuple[np.ndarray, np.ndarray]:
-    years, numbers = (
-        np.asarray(column, float) for column in read_columns("sunspots_monthly").values()
-    )
+    years, numbers = read_columns("sunspots_monthly").values()
     return years - years.mean(), numbers
 
 
@@ -278,19 +281,7 @@ def _schools(x: jax.Array) -> jax.Array:
 
 
 def _schools_truth() -> Truth:
-    from numpyro.infer import MCMC, NUTS
-
-    target = next(t for t in targets() if t.name.startswith("eight"))
-    nuts = MCMC(
-        NUTS(potential_fn=target.potential),
-        num_warmup=1000,
-        num_samples=20_000,
-        num_chains=8,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    nuts.run(random.key(9), init_params=target.starts(random.key(8), 8))
-    x = np.asarray(nuts.get_samples(), np.float64)
+    x = draws_of_nuts("eight", 20_000)
     return Truth(np.ones(1), x.mean(0), x.std(0))
 
 

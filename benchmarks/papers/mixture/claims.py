@@ -84,7 +84,6 @@ def catches_up(learnt: Results, known: Results, times: np.ndarray) -> tuple[int 
 
 def as_efficient(learnt: Results, known: Results, times: np.ndarray) -> str:
     """The paper's claim on CSGLD and KSGLD, of one pair of them."""
-    times = times[times <= learnt.iterations]
     since, ratio = catches_up(learnt, known, times)
     rate = learnt.crossings.mean() / learnt.iterations
     jumps = rate / max(known.crossings.mean() / known.iterations, 1e-9)
