@@ -50,6 +50,35 @@ def test_prior_and_likelihood_make_the_given_density():
     assert 10 < float(way[50:150].max() - way.min()) < 12
 
 
+def test_every_posterior_can_be_traced_by_one_kernel_after_the_other():
+    from benchmarks.peers.targets import targets
+
+    for target in targets():
+        x = 0.1 * jnp.ones(target.size)
+        # What a first trace leaves behind must be of use to a second one.
+        values = [jax.jit(lambda x, t=target: t.potential(x))(x) for _ in range(2)]
+        assert (
+            float(values[0])
+            == float(values[1])
+            == pytest.approx(float(target.potential(x)), rel=1e-5)
+        )
+
+
+def test_a_posterior_that_fails_does_not_take_the_others_along():
+    from concurrent.futures import Future
+
+    from benchmarks.peers import finished
+
+    good, bad = Future(), Future()
+    good.set_result(({"method": "compared"}, []))
+    bad.set_exception(ValueError("no such density\nat all"))
+    target = target_of("galaxies")
+    assert finished(good, target) == ({"method": "compared"}, [])
+    row, failed = finished(bad, target)
+    assert row == {}
+    assert failed == ["nothing on galaxies, 9-d: ['no such density']"]
+
+
 def test_truths_by_grids_are_those_of_draws():
     target = target_of("two components, 20")
     rng = np.random.default_rng(0)

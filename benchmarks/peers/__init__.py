@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 
@@ -10,7 +10,7 @@ from benchmarks.papers.harness import Experiment
 from benchmarks.peers import by_blackjax, by_others
 from benchmarks.peers.measure import REFERENCE, Compared, compare
 from benchmarks.peers.ours import NUTS_METHODS, OURS, WARMUP
-from benchmarks.peers.targets import targets
+from benchmarks.peers.targets import Target, targets
 from benchmarks.peers.text import Found, claims, how, losses, overview, target_table
 
 PACKAGES = ("blackjax", "numpyro", "flowMC", "sgmcmcjax", "jaxns")
@@ -40,6 +40,15 @@ def compare_on(number: int, quick: bool) -> tuple[dict[str, Compared], list[str]
     return compare(target, methods, target.gradients, lambda text: print(text, flush=True))
 
 
+def finished(run: Future, target: Target) -> tuple[dict[str, Compared], list[str]]:
+    """What `compare_on` found; where it failed that, so that the other targets are not lost."""
+    try:
+        return run.result()
+    except Exception as error:
+        what = str(error).strip().splitlines()[:1]
+        return {}, [f"nothing on {target.name}: {what}"]
+
+
 def main(experiment: Experiment) -> str:
     """The section of the page."""
     _, missing = by_others.available()
@@ -49,9 +58,9 @@ def main(experiment: Experiment) -> str:
         # A process for each target, two at a time: most programs keep one core busy, and what a
         # process has compiled is freed with it.
         with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=1) as pool:
-            numbers = range(len(targets()))
-            results = list(pool.map(compare_on, numbers, [False] * len(numbers)))
-    found: Found = {target: row for target, (row, _) in zip(targets(), results)}
+            running = [pool.submit(compare_on, n, False) for n in range(len(targets()))]
+            results = [finished(run, target) for run, target in zip(running, targets())]
+    found: Found = {target: row for target, (row, _) in zip(targets(), results) if row}
     failed = [text for _, failures in results for text in failures]
     figure = experiment.save(
         overview(found), "peers", "Errors of all methods on all posteriors, as colours"

@@ -166,13 +166,14 @@ def of_two_components(rows: int) -> Target:
 
 
 @cache
-def _velocities() -> jax.Array:
-    return jnp.asarray(read_columns("galaxies")["velocity_km_s"] / 1000.0)
+def _velocities() -> np.ndarray:
+    # Of NumPy: an array of JAX that is made while a function is traced must not outlive that.
+    return read_columns("galaxies")["velocity_km_s"] / 1000.0
 
 
 def galaxies_likelihood(x: jax.Array) -> jax.Array:
     """Three normals, means 20 + 5 x, log sds x / 2, weights softmax(x / 2), of 82 velocities."""
-    y = _velocities()
+    y = jnp.asarray(_velocities())
     mu, log_sd, logits = 20.0 + 5.0 * x[:3], 0.5 * x[3:6], 0.5 * x[6:]
     log_w = jax.nn.log_softmax(logits)
     each = log_w - log_sd - 0.5 * ((y[:, None] - mu) / jnp.exp(log_sd)) ** 2
