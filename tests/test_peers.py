@@ -6,6 +6,7 @@ import io
 import math
 import tarfile
 import time
+from concurrent.futures import Future
 
 import jax
 import jax.numpy as jnp
@@ -62,21 +63,6 @@ def test_every_posterior_can_be_traced_by_one_kernel_after_the_other():
             == float(values[1])
             == pytest.approx(float(target.potential(x)), rel=1e-5)
         )
-
-
-def test_a_posterior_that_fails_does_not_take_the_others_along():
-    from concurrent.futures import Future
-
-    from benchmarks.peers import finished
-
-    good, bad = Future(), Future()
-    good.set_result(({"method": "compared"}, []))
-    bad.set_exception(ValueError("no such density\nat all"))
-    target = target_of("galaxies")
-    assert finished(good, target) == ({"method": "compared"}, [])
-    row, failed = finished(bad, target)
-    assert row == {}
-    assert failed == ["nothing on galaxies, 9-d: ['no such density']"]
 
 
 def test_truths_by_grids_are_those_of_draws():
@@ -265,6 +251,77 @@ def test_claims_name_where_they_fail(fake):
     assert len(cells) == 4
     assert "blackjax's sgld (0.050; 0.050), blackjax's smc (0.010)" in text.losses({target: row})
     assert "csgld" not in text.losses({target: row})
+
+
+class Inline:
+    """In place of a pool of processes: at once, in this one."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def submit(self, function, *args):
+        future = Future()
+        try:
+            future.set_result(function(*args))
+        except ValueError as error:
+            future.set_exception(error)
+        return future
+
+
+def test_results_are_kept_and_a_posterior_that_fails_takes_no_other_along(
+    fake, monkeypatch, tmp_path
+):
+    from benchmarks.papers.harness import Experiment
+    from benchmarks.peers import posteriors, results
+    from benchmarks.peers.measure import Compared
+    from benchmarks.peers.methods import Outcome
+
+    target, method = fake
+    other = dataclasses.replace(target, name="Second, 2-d")
+    made = dataclasses.replace(method("ContourSGLD", [[0.0]]), draw=None)
+    first, second = (
+        Outcome(made, *(np.array([0.1, 0.2, 0.3]) + shift + n for n in range(3)), 7.5, 1.0, 0.5)
+        for shift in (0.0, 0.05)
+    )
+    asked = []
+
+    def compare(target, *_):
+        asked.append(target.name)
+        if asked.count(other.name) == 2:
+            raise ValueError("no such density\nat all")
+        rows = {"ContourSGLD": Compared(first, second), "slow": Compared(second, None)}
+        return rows, [f"somebody's sampler on {target.name}"]
+
+    monkeypatch.setattr(posteriors, "targets", lambda: (target, other))
+    monkeypatch.setattr(posteriors, "compare", compare)
+    monkeypatch.setattr(posteriors, "ProcessPoolExecutor", Inline)
+    experiment = Experiment(tmp_path)
+    page = posteriors.main(experiment)
+    assert asked == ["fake", "Second, 2-d"]
+    assert (tmp_path / "peers" / "second-2-d.json").exists()
+    # The second fails when it is asked again, and stands on the page with what was kept of it.
+    again = posteriors.main(experiment, ["Second"])
+    assert asked == ["fake", "Second, 2-d", "Second, 2-d"]
+    failure = "- nothing new on Second, 2-d: ['no such density']\n"
+    assert failure in again
+    assert again.replace(failure, "") == page
+    assert "### fake" in page
+    assert page.count("- somebody's sampler on ") == 2
+    row, _, _ = results.kept_of(other, tmp_path)
+    assert row["slow"].equal_seconds is None
+    kept = row["ContourSGLD"].equal_seconds
+    assert kept.method == made
+    for field in dataclasses.fields(Outcome)[1:]:
+        np.testing.assert_array_equal(getattr(kept, field.name), getattr(second, field.name))
+    # What was made elsewhere is marked as such.
+    monkeypatch.setattr(posteriors, "made_with", lambda: "Made on Mars.")
+    assert f"Some of the posteriors: {results.made_with()}" in posteriors.main(experiment, [])
 
 
 # ---------------------------------------------------------------- flights

@@ -5,12 +5,13 @@ from __future__ import annotations
 from benchmarks.papers.harness import write_page
 
 #: sections in the order of the page, and their modules
-SECTIONS = {"posteriors": "benchmarks.peers", "flights": "benchmarks.peers.flights"}
+SECTIONS = {"posteriors": "benchmarks.peers.posteriors", "flights": "benchmarks.peers.flights"}
 HEAD = """\
 # Peers at equal work
 
 Made by `make benchmark`; `python -m benchmarks.peers [name ...]` makes single sections, with
-`--quick` in short form. Every number is printed by the scripts in `benchmarks/peers`.
+`--quick` in short form. Every number is printed by the scripts in `benchmarks/peers`; the errors
+of all runs are kept in `docs/peers`.
 
 """
 

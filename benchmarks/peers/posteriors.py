@@ -1,0 +1,116 @@
+"""What a user would pick instead: peers on the same posteriors, at equal work and equal time.
+
+`python -m benchmarks.peers.posteriors [name ...]` measures single posteriors, by the beginnings of
+their names, and makes the section anew from these and what was kept of the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks.page import DOCS, made_with, write_section
+from benchmarks.papers.harness import Experiment
+from benchmarks.peers import by_blackjax, by_others
+from benchmarks.peers.__main__ import HEAD, SECTIONS
+from benchmarks.peers.measure import REFERENCE, compare
+from benchmarks.peers.ours import NUTS_METHODS, OURS, WARMUP
+from benchmarks.peers.results import keep, kept_of
+from benchmarks.peers.targets import targets
+from benchmarks.peers.text import Found, claims, how, losses, overview, target_table
+
+PACKAGES = ("blackjax", "numpyro", "flowMC", "sgmcmcjax", "jaxns")
+#: methods of the quick form
+QUICK = ("ContourSGLD", "csgld, documented")
+
+
+def versions() -> str:
+    """The versions of the peers."""
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} is not installed")
+    return ", ".join(found)
+
+
+def compare_on(number: int, folder: Path, quick: bool) -> None:
+    """All methods on a target, in the quick form two, their results kept in a folder."""
+    target = targets()[number]
+    methods = (*OURS, *by_blackjax.METHODS, *NUTS_METHODS, *by_others.available()[0])
+    if quick:
+        methods = tuple(method for method in methods if method.name in QUICK)
+    keep(target, *compare(target, methods, 2000 if quick else target.gradients, say), folder)
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    print(text, flush=True)
+
+
+def measure(names: list[str], folder: Path) -> list[str]:
+    """All methods on the targets whose names begin so, and what was wrong where one failed.
+
+    A process for each target, two at a time: most programs keep one core busy, and what a process
+    has compiled is freed with it.
+    """
+    wanted = [n for n, target in enumerate(targets()) if target.name.startswith(tuple(names))]
+    failed = []
+    with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=1) as pool:
+        running = {n: pool.submit(compare_on, n, folder, False) for n in wanted}
+        for number, run in running.items():
+            try:
+                run.result()
+            except Exception as error:
+                # The others are not to be lost with it.
+                what = str(error).strip().splitlines()[:1]
+                failed.append(f"nothing new on {targets()[number].name}: {what}")
+    return failed
+
+
+def main(experiment: Experiment, names: list[str] | None = None) -> str:
+    """The section of the page, the targets whose names begin so measured anew, or all of them."""
+    _, missing = by_others.available()
+    if experiment.quick:
+        failed = []
+        compare_on(0, experiment.folder, True)
+    else:
+        failed = measure([""] if names is None else names, experiment.folder)
+    kept = {target: kept_of(target, experiment.folder) for target in targets()}
+    results = {target: row for target, row in kept.items() if row is not None}
+    found: Found = {target: row for target, (row, _, _) in results.items()}
+    failed += [text for _, failures, _ in results.values() for text in failures]
+    others = {text for _, _, text in results.values()} - {made_with()}
+    figure = experiment.save(
+        overview(found), "peers", "Errors of all methods on all posteriors, as colours"
+    )
+    tables = "\n".join(
+        f"### {target.name}\n\n{target_table(target, row)}" for target, row in found.items()
+    )
+    absent = [f"{package}: {reason}" for package, reason in missing.items()] + failed
+    left_out = "".join(["Not run here:\n\n", *(f"- {text}\n" for text in absent), "\n"])
+    left_out = left_out if absent else ""
+    left_out += "".join(f"Some of the posteriors: {text}\n\n" for text in sorted(others))
+    return (
+        f"## Peers on posteriors of known answers\n\n{how(WARMUP)}\n\n{versions()}. blackjax's "
+        "csgld has the settings of its Sampling Book (zeta 2, bins of 0.25 nats from 0, learning "
+        "rate 0.001, 10 min(0.01, (k + 100)^-0.8) for theta) at temperature 1 and with 10,000 of "
+        "its 100,000 bins, all of which each step updates; its sgld "
+        "and sghmc those of their examples (0.001, ten leapfrogs); 'our step' gives them the step "
+        "size and the scale of each coordinate that our warm-up finds. SMC moves by HMC scaled by "
+        "the particles' spread. SGMCMCJax has our step. flowMC has as many local as global "
+        f"steps, as in its quickstart, and {by_others.FLOW_SHARE:.0%} of the gradients: each takes "
+        "far longer."
+        f"\n\n{left_out}{figure}\n### What holds at equal gradients\n\n{claims(found)}\n"
+        f"### Where we lose\n\nOur {REFERENCE} against every peer that has a smaller error at "
+        f"equal gradients or at equal seconds (both in brackets):\n\n{losses(found)}\n{tables}"
+    )
+
+
+if __name__ == "__main__":
+    section = main(Experiment(DOCS), sys.argv[1:])
+    print(write_section(DOCS / "peers.md", HEAD, SECTIONS, "posteriors", section))

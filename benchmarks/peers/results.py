@@ -1,0 +1,69 @@
+"""What was found on each posterior, kept as JSON beside the page, so that a run may be resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.page import made_with
+from benchmarks.peers.measure import Compared
+from benchmarks.peers.methods import Method, Outcome
+from benchmarks.peers.targets import Target
+
+
+def place_of(target: Target, folder: Path) -> Path:
+    """The file of a posterior's results."""
+    return folder / "peers" / f"{re.sub(r'[^a-z0-9]+', '-', target.name.lower())}.json"
+
+
+def _plain(outcome: Outcome | None) -> dict[str, Any] | None:
+    if outcome is None:
+        return None
+    values = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
+    method = dataclasses.asdict(values.pop("method"))
+    method.pop("draw")
+    lists = {k: v.tolist() if isinstance(v, np.ndarray) else float(v) for k, v in values.items()}
+    return {"method": method, **lists}
+
+
+def _outcome(plain: dict[str, Any] | None) -> Outcome | None:
+    if plain is None:
+        return None
+    method = Method(draw=None, **plain["method"])
+    values = {k: np.array(v) if isinstance(v, list) else v for k, v in plain.items()}
+    return Outcome(**{**values, "method": method})
+
+
+def keep(
+    target: Target, found: dict[str, Compared], failed: list[str], folder: Path
+) -> dict[str, Any]:
+    """Write what all methods did on a posterior, and what was wrong with those that failed."""
+    rows = {
+        name: {"equal_gradients": _plain(row.equal_gradients), "equal_seconds": _plain(second)}
+        for name, row in found.items()
+        for second in [row.equal_seconds]
+    }
+    kept = {"target": target.name, "made_with": made_with(), "failed": failed, "methods": rows}
+    path = place_of(target, folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(kept, indent=1) + "\n")
+    return kept
+
+
+def kept_of(target: Target, folder: Path) -> tuple[dict[str, Compared], list[str], str] | None:
+    """What `keep` wrote, and what it was made with; None where there is nothing."""
+    path = place_of(target, folder)
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text())
+    found = {}
+    for name, row in kept["methods"].items():
+        first = _outcome(row["equal_gradients"])
+        assert first is not None
+        found[name] = Compared(first, _outcome(row["equal_seconds"]))
+    return found, kept["failed"], kept["made_with"]
