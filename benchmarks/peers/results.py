@@ -21,14 +21,20 @@ def place_of(target: Target, folder: Path) -> Path:
     return folder / "peers" / f"{re.sub(r'[^a-z0-9]+', '-', target.name.lower())}.json"
 
 
+def _short(value: np.ndarray | float) -> Any:
+    """In five digits, more than runs agree in."""
+    if isinstance(value, np.ndarray):
+        return [_short(element) for element in value.tolist()]
+    return float(f"{value:.5g}")
+
+
 def _plain(outcome: Outcome | None) -> dict[str, Any] | None:
     if outcome is None:
         return None
     values = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
     method = dataclasses.asdict(values.pop("method"))
     method.pop("draw")
-    lists = {k: v.tolist() if isinstance(v, np.ndarray) else float(v) for k, v in values.items()}
-    return {"method": method, **lists}
+    return {"method": method, **{name: _short(value) for name, value in values.items()}}
 
 
 def _outcome(plain: dict[str, Any] | None) -> Outcome | None:
@@ -51,7 +57,10 @@ def keep(
     kept = {"target": target.name, "made_with": made_with(), "failed": failed, "methods": rows}
     path = place_of(target, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(kept, indent=1) + "\n")
+    text = json.dumps(kept, indent=1)
+    # A list on one line.
+    text = re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()), text)
+    path.write_text(text + "\n")
     return kept
 
 
