@@ -57,12 +57,8 @@ def test_every_posterior_can_be_traced_by_one_kernel_after_the_other():
     for target in targets():
         x = 0.1 * jnp.ones(target.size)
         # What a first trace leaves behind must be of use to a second one.
-        values = [jax.jit(lambda x, t=target: t.potential(x))(x) for _ in range(2)]
-        assert (
-            float(values[0])
-            == float(values[1])
-            == pytest.approx(float(target.potential(x)), rel=1e-5)
-        )
+        first, again = (float(jax.jit(lambda x, t=target: t.potential(x))(x)) for _ in range(2))
+        assert first == again == pytest.approx(float(target.potential(x)), rel=1e-5)
 
 
 def test_truths_by_grids_are_those_of_draws():

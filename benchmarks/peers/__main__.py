@@ -11,7 +11,8 @@ HEAD = """\
 
 Made by `make benchmark`; `python -m benchmarks.peers [name ...]` makes single sections, with
 `--quick` in short form. Every number is printed by the scripts in `benchmarks/peers`; the errors
-of all runs are kept in `docs/peers`.
+of all runs are kept in `docs/peers`, and `python -m benchmarks.peers.posteriors [name ...]`
+measures single posteriors anew.
 
 """
 

@@ -84,6 +84,7 @@ def main(experiment: Experiment, names: list[str] | None = None) -> str:
     results = {target: row for target, row in kept.items() if row is not None}
     found: Found = {target: row for target, (row, _, _) in results.items()}
     failed += [text for _, failures, _ in results.values() for text in failures]
+    failed += [f"{target.name}: not measured yet" for target, row in kept.items() if row is None]
     others = {text for _, _, text in results.values()} - {made_with()}
     figure = experiment.save(
         overview(found), "peers", "Errors of all methods on all posteriors, as colours"

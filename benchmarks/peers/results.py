@@ -45,14 +45,11 @@ def _outcome(plain: dict[str, Any] | None) -> Outcome | None:
     return Outcome(**{**values, "method": method})
 
 
-def keep(
-    target: Target, found: dict[str, Compared], failed: list[str], folder: Path
-) -> dict[str, Any]:
+def keep(target: Target, found: dict[str, Compared], failed: list[str], folder: Path) -> None:
     """Write what all methods did on a posterior, and what was wrong with those that failed."""
     rows = {
-        name: {"equal_gradients": _plain(row.equal_gradients), "equal_seconds": _plain(second)}
+        name: {field: _plain(outcome) for field, outcome in vars(row).items()}
         for name, row in found.items()
-        for second in [row.equal_seconds]
     }
     kept = {"target": target.name, "made_with": made_with(), "failed": failed, "methods": rows}
     path = place_of(target, folder)
@@ -61,7 +58,6 @@ def keep(
     # A list on one line.
     text = re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found[0].split()), text)
     path.write_text(text + "\n")
-    return kept
 
 
 def kept_of(target: Target, folder: Path) -> tuple[dict[str, Compared], list[str], str] | None:
