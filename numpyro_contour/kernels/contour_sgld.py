@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.contour_base import ContourKernel
+from numpyro_contour.kernels.climbing import ClimbingKernel
 
 
-class ContourSGLD(ContourKernel):
+class ContourSGLD(ClimbingKernel):
     r"""Contour stochastic gradient Langevin dynamics: weighted draws of multimodal posteriors.
 
     It samples the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta` by
