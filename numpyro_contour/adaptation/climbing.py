@@ -19,9 +19,14 @@ from numpyro_contour.widening import Edges, WideningPartition
 #: Bins from below the typical energies to the top.
 NUM_BINS = 48
 
-#: Height of the upper end over that of the barriers. At a barrier's own height the passage between
-#: modes is a point; the climb above it costs the logarithm of its height.
-HEADROOM = 1.5
+# The upper end is above the barriers by a share of their height and by so many temperatures for
+# each coordinate. At a barrier's own height the passage between modes is a point, at the height e
+# over barriers of h in d dimensions a share (1 - h / e)^(d / 2). On two normals of the gauss_mix
+# data chains that climb half as high again get lost where one of the normals is on no row.
+_HEADROOM = (0.1, 4.0)
+
+# Bins are so many times as dense from the barriers upwards: chains pass there.
+_DENSE = 4.0
 
 # The first bin ends about where half of the posterior's lowest energies are, so that nothing is
 # gained by going down into a minimum: so many standard deviations below the mean.
@@ -37,7 +42,7 @@ _DEEPER = 0.5
 def unknown_partition(num_bins: int) -> WideningPartition:
     """In place of a partition that is to be found: every energy is at its lower end."""
     edges = Edges(1e30, 1e30, 1.0, 2e30, 3e30)
-    return WideningPartition.tree_unflatten((num_bins, 1.0), edges)
+    return WideningPartition.tree_unflatten((num_bins, _DENSE), edges)
 
 
 def tuned_steps(tuning: Tuning, temperature: jax.Array) -> LevelSteps:
@@ -62,8 +67,9 @@ def partition_to(
     gaussian = size * temperature / 2
     reach = jnp.clip(sd**2 / temperature, _REACH_RANGE[0] * gaussian, _REACH_RANGE[1] * gaussian)
     lower = mean - _DEPTH * jnp.sqrt(reach * temperature)
-    edges = Edges(lower, mean, reach, mean + barrier, mean + HEADROOM * barrier)
-    return WideningPartition.tree_unflatten((num_bins, 1.0), edges)
+    top = mean + barrier + _HEADROOM[0] * barrier + _HEADROOM[1] * size * temperature
+    edges = Edges(lower, mean, reach, mean + barrier, top)
+    return WideningPartition.tree_unflatten((num_bins, _DENSE), edges)
 
 
 def renewed_climb(
@@ -71,7 +77,7 @@ def renewed_climb(
 ) -> ClimbingState:
     """The state after a draw of the warm-up: bins, theta and steps where the pilot ends.
 
-    Where a window ends theta is learnt anew, on bins that begin lower if a deeper mode was found.
+    Where a window ends that has found a deeper mode theta is learnt anew, on bins that begin lower.
     """
     old, size = state.partition, state.chain.position.shape[-1]
     new = partition_to(barrier, seen.found.mean, seen.found.sd, size, temperature, old.num_bins)
@@ -82,7 +88,7 @@ def renewed_climb(
     fresh = first_learning(old.num_bins)
     moved = carried_correction(state, partition, temperature)
     begun = fresh._replace(correction=jnp.where(seen.is_pilot, fresh.correction, moved))
-    learning = jax.tree.map(lambda a, b: jnp.where(seen.renews, a, b), begun, state.learning)
+    learning = jax.tree.map(lambda a, b: jnp.where(renews, a, b), begun, state.learning)
     log_theta = log_theta_of(learning, partition, temperature)
     # The pilot's moves were all at typical energies.
     alike = LevelSteps(
@@ -90,15 +96,15 @@ def renewed_climb(
         jnp.broadcast_to(state.levels.square[0], (NUM_LEVELS, size)),
         jnp.zeros((NUM_LEVELS,), state.levels.moves.dtype),
     )
-    ended = seen.renews & seen.is_pilot
+    pilot_ended = renews & seen.is_pilot
     return state._replace(
         partition=partition,
         learning=learning,
         theta=state.theta._replace(
-            log_theta=jnp.where(seen.renews, log_theta, state.theta.log_theta),
-            bin_counts=jnp.where(seen.renews, 0, state.theta.bin_counts),
+            log_theta=jnp.where(renews, log_theta, state.theta.log_theta),
+            bin_counts=jnp.where(renews, 0, state.theta.bin_counts),
         ),
-        levels=jax.tree.map(lambda a, b: jnp.where(ended, a, b), alike, state.levels),
+        levels=jax.tree.map(lambda a, b: jnp.where(pilot_ended, a, b), alike, state.levels),
     )
 
 

@@ -27,10 +27,11 @@ class Plan:
     def climbing(cls) -> Plan:
         """The plan for barriers of a stated height: most of it goes into learning theta.
 
-        The windows restart the learning on bins that begin lower, if a deeper mode was found.
+        Where a window has found a deeper mode, the learning begins again, on lower bins.
         """
         shares = [("descent", 0.04), *[("tune", 0.02)] * 3, ("tune", 0.04), ("pilot", 0.04)]
-        shares += [("window", 0.06), ("window", 0.12), ("learn", 0.64)]
+        shares += [("window", share) for share in (0.06, 0.08, 0.1, 0.12, 0.14)]
+        shares += [("learn", 0.32)]
         return cls._of_shares(shares, least=50)
 
     @classmethod
