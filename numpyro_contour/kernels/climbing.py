@@ -20,7 +20,7 @@ from numpyro_contour.kernels.contour_base import ContourKernel
 from numpyro_contour.kernels.contour_state import ContourState
 from numpyro_contour.minibatch import ModelPotential
 from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.samplers.climbing import FLATTENING, climbing
+from numpyro_contour.samplers.climbing import FLATTENING, ClimbingState, climbing
 from numpyro_contour.schedules import Constant, robbins_monro
 from numpyro_contour.window import Trace
 
@@ -115,6 +115,7 @@ class ClimbingKernel(ContourKernel):
             return super()._explored(plan, state, trace)
         warmup, seen = observed(plan, state.warmup, *trace)
         tau = self._temperature(state.sampler.chain.steps)
+        assert isinstance(state.sampler, ClimbingState)
         sampler = renewed_climb(state.sampler, seen, self._barrier, tau)
         warmup = noted(warmup, seen, sampler.chain.steps, sampler.partition)
         return state._replace(sampler=sampler, warmup=warmup)

@@ -102,16 +102,17 @@ def learnt(
     r"""Learning after a step: log theta of where it led is raised by the gain.
 
     While it `halves` the gain is halved whenever all bins have been visited since it last was,
-    until it is that of `gain`; from there on it is that.
+    until it is m / k after k steps with m bins; from there on it is that. Afterwards it is `gain`.
 
-    Source: Wang and Landau (2001); Belardinelli and Pereyra (2007) for gains of 1 / k.
+    Source: Wang and Landau (2001); Belardinelli and Pereyra (2007) for m / k.
     """
     steps = learning.steps + active
     visited = learning.visited | (jnp.arange(partition.num_bins) == energy_bin)
-    least = gain(jnp.maximum(steps, 1))
     all_visited = jnp.all(visited)
     halved = jnp.where(all_visited, learning.gain / 2, learning.gain)
-    new = jnp.where(halves, jnp.minimum(jnp.maximum(halved, least), FIRST_GAIN), least)
+    count = jnp.maximum(steps, 1)
+    least = jnp.minimum(FIRST_GAIN, partition.num_bins / count.astype(halved.dtype))
+    new = jnp.where(halves, jnp.maximum(halved, least), gain(count))
     correction = learning.correction + jnp.where(active, new, 0.0) * hats(partition, energy)
     # Now and then, where it is large: of small gains rounding would take the small shares.
     correction = correction - jnp.where(active & all_visited & halves, jnp.mean(correction), 0.0)
@@ -150,13 +151,14 @@ def climbing(
 
     Args:
         temperature: schedule of :math:`\tau > 0`.
-        gain: schedule of the gain in nats a visit, called with counts from 1.
+        gain: schedule of the gain while it does not halve, in nats a visit, called with counts of
+            the steps of learning from 1.
         steps: the steps of a chain at its start, and where another algorithm has placed it.
         partition: the first partition of a chain.
         tunes: whether steps are learnt. Defaults to True.
         learns: whether theta is. Defaults to True.
-        halves: whether the gain is larger until all bins were visited so often that it was halved
-            down to `gain`. Defaults to True.
+        halves: whether the gain is that of learning: halved whenever all bins were visited, until
+            it is m / k. Defaults to True.
 
     Returns:
         A `Sampler` for exact potential energies, whose draws carry log importance weights.
