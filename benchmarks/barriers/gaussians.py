@@ -42,9 +42,7 @@ def main(experiment: Experiment) -> str:
     rows, worst = [], 0.0
     for height, size in cases:
         potential, mean = two_normals(height, size)
-        found = climb(
-            at_first, potential_fn=potential, start=mean, barrier=float(height), **length
-        )
+        found = climb(at_first, potential_fn=potential, start=mean, barrier=float(height), **length)
         name = f"{height} nats, {size} dimensions"
         rows.append([*row(name, found), f"{abs(found.mass - MASS):.3f}"])
         if size == 5 and height <= 100:

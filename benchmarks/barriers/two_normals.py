@@ -16,7 +16,9 @@ def main(experiment: Experiment) -> str:
     """The section of the page."""
     length = experiment.choose({"draws": 1000}, {"draws": 60, "num_steps": 20})
     y, seeds = data(), experiment.choose(SEEDS, 1)
-    runs = [climb(lower_first, y, model=model, barrier=400.0, seed=s, **length) for s in range(seeds)]
+    runs = [
+        climb(lower_first, y, model=model, barrier=400.0, seed=s, **length) for s in range(seeds)
+    ]
     plain = climb(lower_first, y, model=model, **length)
     rows = [row(f"`barrier=400`, seed {s}", run) for s, run in enumerate(runs)]
     rows.append(row("nothing given", plain))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import MCMC, NUTS, init_to_value
 from numpyro.infer.util import log_density
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from benchmarks.barriers.climbs import COLUMNS, climb, row
 from benchmarks.barriers.label_switching import data, lower_first, model
@@ -35,8 +37,8 @@ def exact_mass(draws: int) -> tuple[float, float]:
     .. math:: \sum_i \frac{1}{1 + r / l(x_i)} = \sum_j \frac{1}{1 + l(\tilde y_j) / r}, \qquad
               l(x) = p(\tilde x) / p(x)
 
-    over equally many draws x of the first mode and y of the second, with labels exchanged by the
-    tilde. The error is from blocks of the draws.
+    over equally many draws x of the first mode and y of the second, the tilde for labels that are
+    exchanged. The error is from blocks of the draws.
 
     Source: Meng and Schilling (2002), "Warp bridge sampling".
     """
@@ -51,7 +53,7 @@ def exact_mass(draws: int) -> tuple[float, float]:
 
     ratios = []
     for seed, start in enumerate((first, swapped(first))):
-        kernel = NUTS(model, init_strategy=_init_to(start))
+        kernel = NUTS(model, init_strategy=init_to_value(values=start))
         mcmc = MCMC(kernel, num_warmup=1000, num_samples=draws, progress_bar=False)
         mcmc.run(jax.random.key(seed), y, *PRIOR)
         found = mcmc.get_samples()
@@ -59,27 +61,23 @@ def exact_mass(draws: int) -> tuple[float, float]:
         ratios.append(np.asarray(log_ratio(found), np.float64))
     # Those of the second mode the other way round: from the first mode to the second.
     forward, backward = ratios[0], -ratios[1]
-    blocks = [_bridge(a, b) for a, b in zip(np.split(forward, 10), np.split(backward, 10))]
-    masses = 1 / (1 + np.exp(np.array([_bridge(forward, backward), *blocks])))
+    blocks = [bridge(a, b) for a, b in zip(np.split(forward, 10), np.split(backward, 10))]
+    masses = 1 / (1 + np.exp(np.array([bridge(forward, backward), *blocks])))
     return float(masses[0]), float(masses[1:].std(ddof=1) / 10**0.5)
 
 
-def _init_to(start: dict[str, jax.Array]):
-    from numpyro.infer import init_to_value
+def bridge(forward: np.ndarray, backward: np.ndarray) -> float:
+    """Log of the ratio of the evidences of a second density to a first.
 
-    return init_to_value(values=start)
+    Args:
+        forward: log of the second density over the first, at draws of the first.
+        backward: the same at as many draws of the second.
+    """
 
+    def excess(log_ratio: float) -> float:
+        return expit(forward - log_ratio).sum() - expit(log_ratio - backward).sum()
 
-def _bridge(forward: np.ndarray, backward: np.ndarray) -> float:
-    """Log of the ratio of the evidences of the second mode and the first."""
-    low, high = -50.0, 50.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        excess = np.sum(1 / (1 + np.exp(middle - forward))) - np.sum(
-            1 / (1 + np.exp(backward - middle))
-        )
-        low, high = (middle, high) if excess > 0 else (low, middle)
-    return 0.5 * (low + high)
+    return float(brentq(excess, -50.0, 50.0))
 
 
 def main(experiment: Experiment) -> str:

@@ -60,7 +60,8 @@ class ClimbingKernel(ContourKernel):
             barrier = checks.positive("barrier", barrier)
             for name, default in _DECIDED.items():
                 value = zeta if name == "zeta" else arguments.get(name, default)
-                if value is not default and value != default:
+                same = isinstance(value, str | float | int) and value == default
+                if value is not default and not same:
                     raise checks.fail(name, value, f"{default!r} where `barrier` is given")
             num_bins = NUM_BINS if num_bins is None else num_bins
             zeta = FLATTENING.zeta
@@ -78,7 +79,9 @@ class ClimbingKernel(ContourKernel):
     @property
     def settings(self) -> dict[str, Any]:
         """The kernel's settings by the names of its arguments, without its model."""
-        return super().settings | {"barrier": self._barrier}
+        settings = super().settings | {"barrier": self._barrier}
+        # Its moves have an acceptance, whose noise cannot be averaged over two of them.
+        return settings if self._barrier is None else settings | {"noise": "independent"}
 
     @property
     def _plan(self) -> Plan | None:
