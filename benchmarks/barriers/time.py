@@ -98,10 +98,8 @@ def main(experiment: Experiment) -> str:
     rows = []
     for name, shape in SHAPES.items():
         found = run(shape, windows, chains)
-        rows.append(
-            [name, *(f"{found[key]:.2f}" for key in ("bulk", "above", "positions", "draws"))]
-            + [f"{found['crossings']:.0f}"]
-        )
+        shares = [f"{found[key]:.2f}" for key in ("bulk", "above", "positions", "draws")]
+        rows.append([name, *shares, f"{found['crossings']:.0f}"])
     columns = [
         "bins",
         "steps at typical energies",

@@ -24,6 +24,7 @@ def main(experiment: Experiment) -> str:
     rows.append(row("nothing given", plain))
     gradients = length["draws"] * length.get("num_steps", 1000) * 2
     moments = [_moments(name, runs) for name in REFERENCE]
+    header = ["", "mean off by, in reference sds", "sd over the reference"]
     return (
         "## Two exchangeable normals\n\n"
         "`gauss_mix.csv`, 1,000 rows: means N(0, 2), scales half-N(0, 2), weight Beta(5, 5); the "
@@ -31,7 +32,7 @@ def main(experiment: Experiment) -> str:
         f"them. 4 chains of {gradients:,} gradients, started as NumPyro's are.\n\n"
         f"{markdown_table(COLUMNS, rows)}\n"
         "After relabelling, against the reference draws of posteriordb:\n\n"
-        f"{markdown_table(['', 'mean off by, in reference sds', 'sd over the reference'], moments)}\n"
+        f"{markdown_table(header, moments)}\n"
         f"The aims were 10 crossings in every chain ({_reached(_fewest(runs) >= 10)}: the fewest "
         f"are {_fewest(runs)}), a pooled mass from 0.35 to 0.65 "
         f"({_reached(all(0.35 <= run.mass <= 0.65 for run in runs))}), means within 0.2 and "
