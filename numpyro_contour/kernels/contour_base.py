@@ -202,6 +202,7 @@ class ContourKernel(SGMCMCKernel):
         sampler = state.sampler
         warmup, seen = observed(plan, state.warmup, *trace)
         if self._partition is None:
+            assert isinstance(sampler, ContourSamplerState)
             partition, theta = renewed(
                 *(warmup, seen, sampler.partition, sampler.theta, self._bin_width)
             )
