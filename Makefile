@@ -24,6 +24,7 @@ benchmark: .venv-benchmark-$(VERSION)/ready
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.figures
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.papers
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.peers
+	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.barriers
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.cost
 
 .venv-demo-$(VERSION)/ready: pyproject.toml

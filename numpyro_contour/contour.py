@@ -165,7 +165,7 @@ def log_psi(
     left = jnp.minimum(jnp.floor(place), last - 1).astype(jnp.int32)
     ends = nodes(log_theta, left + jnp.arange(2), partition, temperature, flattening)
     rise = ends[1] - ends[0]
-    slope = jnp.where(inside, rise / partition.width, 0.0)
+    slope = jnp.where(inside, rise * partition.rate(energy), 0.0)
     value = ends[0] + (place - left) * rise
     multiplier = 1 + flattening.zeta * temperature * slope
     bounded = jnp.zeros((), bool)

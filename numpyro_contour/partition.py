@@ -63,6 +63,10 @@ class EnergyPartition:
         """Potential energy in bin widths above `lower`."""
         return (energy - self.lower) / self.width
 
+    def rate(self, energy: jax.Array) -> jax.Array:
+        """How many bins a nat makes at a potential energy: the slope of `coordinate`."""
+        return 1 / jnp.asarray(self.width)
+
     def index(self, energy: jax.Array) -> jax.Array:
         """The bin, from 0, of a potential energy."""
         clipped = jnp.clip(self.coordinate(energy), 0, self.num_bins - 1)

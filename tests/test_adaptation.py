@@ -16,7 +16,7 @@ from numpyro_contour.adaptation.energies import (
     remember,
     spread,
 )
-from numpyro_contour.adaptation.plan import MIN_WARMUP, Plan
+from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.relaxation import relaxation_times, remember_draw
 from numpyro_contour.adaptation.tuning import (
     LARGEST_STEP_SIZE,
@@ -46,7 +46,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("length", [MIN_WARMUP, 50, 500, 1_000_000])
+@pytest.mark.parametrize("length", [Plan.least, 50, 500, 1_000_000])
 def test_every_stage_has_its_share(name, length):
     plan = PLANS[name]
     bounds = np.asarray(plan.bounds(jnp.asarray(length)))

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-#: Fewest draws of warm-up from which anything is tuned: each stage needs one of its own.
-MIN_WARMUP = 20
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -23,6 +20,19 @@ class Plan:
 
     stages: tuple[str, ...]
     ends: tuple[float, ...]
+    #: fewest draws of warm-up: each stage needs one of its own
+    least: int = 20
+
+    @classmethod
+    def climbing(cls) -> Plan:
+        """The plan for barriers of a stated height: most of it goes into learning theta.
+
+        Where a window has found a deeper mode, the learning begins again, on lower bins.
+        """
+        shares = [("descent", 0.04), *[("tune", 0.02)] * 3, ("tune", 0.04), ("pilot", 0.04)]
+        shares += [("window", share) for share in (0.06, 0.08, 0.1, 0.12, 0.14)]
+        shares += [("learn", 0.32)]
+        return cls._of_shares(shares, least=50)
 
     @classmethod
     def of(
@@ -50,13 +60,17 @@ class Plan:
             shares += [("window", 0.4 / 7), ("window", 0.8 / 7), ("learn", 1.6 / 7)]
         elif adapts:
             shares += [("learn", 0.4)]
+        return cls._of_shares(shares)
+
+    @classmethod
+    def _of_shares(cls, shares: list[tuple[str, float]], least: int = 20) -> Plan:
         total = sum(share for _, share in shares)
         ends, end = [], 0.0
         for _, share in shares:
             end += share / total
             ends.append(min(end, 1.0))
         ends[-1] = 1.0
-        return cls(tuple(stage for stage, _ in shares), tuple(ends))
+        return cls(tuple(stage for stage, _ in shares), tuple(ends), least)
 
     def bounds(self, length: jax.Array) -> jax.Array:
         """The iterations at which the stages end, (stages,)."""

@@ -11,6 +11,7 @@ from jax import lax
 from numpyro_contour.adaptation.energies import (
     BIN_WIDTH,
     Energies,
+    Spread,
     carry_over,
     fitting_partition,
     no_energies,
@@ -144,29 +145,28 @@ def after_tuning(
     )
 
 
-def after_flattening(
-    plan: Plan,
-    warmup: Warmup,
-    energies: jax.Array,
-    log_weights: jax.Array,
-    steps: jax.Array,
-    partition: EnergyPartition | None,
-    theta: ThetaState | None,
-    finds_partition: bool,
-    bin_width: float = BIN_WIDTH,
-) -> tuple[Warmup, EnergyPartition | None, ThetaState | None]:
-    """The warm-up after a draw of pilot, window or learning: the partition is renewed at their end.
+class Observed(NamedTuple):
+    """A draw of pilot, window or learning: where it stands, and what ended with it."""
+
+    here: Place
+    #: of the energies since the stage began, if it ends; else nothing
+    found: Spread
+    #: whether the stage is the pilot
+    is_pilot: jax.Array
+    #: whether the partition is to be renewed now
+    renews: jax.Array
+
+
+def observed(
+    plan: Plan, warmup: Warmup, energies: jax.Array, log_weights: jax.Array
+) -> tuple[Warmup, Observed]:
+    """The warm-up with the energies of a draw of pilot, window or learning, and what they say.
 
     Args:
         plan: the plan.
         warmup: the warm-up so far.
         energies: potential energies of the draw's steps, (steps,).
         log_weights: their log importance weights.
-        steps: steps of the chain so far.
-        partition: the chain's partition, None for kernels without one.
-        theta: its theta.
-        finds_partition: whether the partition is to be found.
-        bin_width: width of its bins, in standard deviations of the energy.
     """
     here = place(plan, warmup)
     per_draw = energies.shape[0]
@@ -176,35 +176,61 @@ def after_flattening(
     buffer = remember(buffer, energies, log_weights, here.since * per_draw, here.total * per_draw)
     found = lax.cond(here.ends, spread, lambda _: no_spread(), buffer)
     is_pilot = plan.is_one_of(here.number, "pilot")
-    pilot_ends = is_pilot & here.ends
-    pilot_sd = jnp.where(pilot_ends, found.sd, warmup.pilot_sd)
-    if partition is not None and theta is not None and finds_partition:
-        num_bins = partition.num_bins
-        sd = jnp.clip(found.sd, SD_RANGE[0] * pilot_sd, SD_RANGE[1] * pilot_sd)
-        new = fitting_partition(found.low, sd, num_bins, bin_width)
-        # The lower edge never rises: what lies below the partition is not flattened.
-        lower = jnp.where(is_pilot, new.lower, jnp.minimum(new.lower, partition.lower))
-        new = EnergyPartition.tree_unflatten(num_bins, (lower, lower + (new.upper - new.lower)))
-        blank = initial_theta(num_bins)
-        log_theta = carry_over(theta.log_theta, partition, new)
-        carried = blank._replace(log_theta=jnp.where(is_pilot, blank.log_theta, log_theta))
-        renew = here.ends & plan.is_one_of(here.number, "pilot", "window")
-        usable = jnp.isfinite(new.lower) & (sd > 0)
-        partition, theta = jax.tree.map(
-            lambda a, b: jnp.where(renew & usable, a, b), (new, carried), (partition, theta)
-        )
+    pilot_sd = jnp.where(is_pilot & here.ends, found.sd, warmup.pilot_sd)
+    renews = here.ends & plan.is_one_of(here.number, "pilot", "window")
+    seen = Observed(here, found, is_pilot, renews)
+    return warmup._replace(energies=buffer, pilot_sd=pilot_sd), seen
+
+
+def noted(
+    warmup: Warmup, seen: Observed, steps: jax.Array, partition: EnergyPartition | None
+) -> Warmup:
+    """The warm-up after the draw, with what its stage found.
+
+    Args:
+        warmup: the warm-up, `observed`.
+        seen: what the draw said.
+        steps: steps of the chain so far.
+        partition: the chain's partition after the draw, None for kernels without one.
+    """
+    here, found = seen.here, seen.found
     history = record(warmup.history, here, energy=found.mean, energy_sd=found.sd)
     if partition is not None:
         history = record(history, here, lower=partition.lower, upper=partition.upper)
     history = record(history, here, step_size=jnp.exp(warmup.tuning.step_size.log_average))
-    return (
-        warmup._replace(
-            iteration=warmup.iteration + 1,
-            energies=buffer,
-            pilot_sd=pilot_sd,
-            gain_origin=jnp.where(is_pilot, steps, warmup.gain_origin),
-            history=history,
-        ),
-        partition,
-        theta,
+    return warmup._replace(
+        iteration=warmup.iteration + 1,
+        gain_origin=jnp.where(seen.is_pilot, steps, warmup.gain_origin),
+        history=history,
+    )
+
+
+def renewed(
+    warmup: Warmup,
+    seen: Observed,
+    partition: EnergyPartition,
+    theta: ThetaState,
+    bin_width: float = BIN_WIDTH,
+) -> tuple[EnergyPartition, ThetaState]:
+    """The partition that is found at the end of pilot or window, and theta on it.
+
+    Args:
+        warmup: the warm-up, `observed`.
+        seen: what the draw said.
+        partition: the chain's partition.
+        theta: its theta.
+        bin_width: width of the bins, in standard deviations of the energy.
+    """
+    found, num_bins = seen.found, partition.num_bins
+    sd = jnp.clip(found.sd, SD_RANGE[0] * warmup.pilot_sd, SD_RANGE[1] * warmup.pilot_sd)
+    new = fitting_partition(found.low, sd, num_bins, bin_width)
+    # The lower edge never rises: what lies below the partition is not flattened.
+    lower = jnp.where(seen.is_pilot, new.lower, jnp.minimum(new.lower, partition.lower))
+    new = EnergyPartition.tree_unflatten(num_bins, (lower, lower + (new.upper - new.lower)))
+    blank = initial_theta(num_bins)
+    log_theta = carry_over(theta.log_theta, partition, new)
+    carried = blank._replace(log_theta=jnp.where(seen.is_pilot, blank.log_theta, log_theta))
+    usable = jnp.isfinite(new.lower) & (sd > 0)
+    return jax.tree.map(
+        lambda a, b: jnp.where(seen.renews & usable, a, b), (new, carried), (partition, theta)
     )

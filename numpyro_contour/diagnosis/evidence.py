@@ -131,8 +131,16 @@ class Evidence:
 
     @cached_property
     def width(self) -> np.ndarray:
-        """Widths of the chains' bins in nats, (chains,)."""
-        return (self.upper - self.lower) / self._edge("upper_edge").shape[1]
+        """Widths in nats of the bins at the typical energy, (chains,)."""
+        lower, upper = self._edge("lower_edge"), self._edge("upper_edge")
+        at = (upper[:, :-1] <= self.typical_energy).sum(1)
+        return (upper - lower)[np.arange(len(at)), at]
+
+    @property
+    def barrier(self) -> float | None:
+        """The height of the barriers above typical energies in nats, None where none is stated."""
+        stated = self.settings.get("barrier")
+        return None if stated is None or isinstance(stated, str) else float(stated)
 
     def _edge(self, name: str) -> np.ndarray:
         edges = self.per_chain("energy_partition", name)

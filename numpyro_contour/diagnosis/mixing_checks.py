@@ -54,6 +54,8 @@ def trips(evidence: Evidence) -> list[Verdict]:
     low = evidence.typical_energy
     # What is high is each chain's own: above all barriers it is a matter of chance.
     tops = np.quantile(highest, _HIGH, axis=1)
+    if evidence.barrier is not None:
+        tops = np.full(len(highest), low + evidence.barrier)
     counts = np.array(
         [
             round_trips(lowest[[i]], highest[[i]], low, top)[0] if top > low else 0
@@ -71,12 +73,23 @@ def trips(evidence: Evidence) -> list[Verdict]:
         f"{high:.4g} and back (limit {_FEWEST_TRIPS}).{stayed} Nothing is known of barriers above "
         f"{tops.min():.4g}."
     )
-    advice = (
-        "Barriers were not crossed: run longer, start from several places, or raise `zeta` "
-        "towards 1."
-    )
+    mend = "raise `zeta` towards 1" if evidence.barrier is None else "raise `num_warmup`"
+    advice = f"Barriers were not crossed: run longer, start from several places, or {mend}."
     is_bad = counts[chain] < _FEWEST_TRIPS
-    return [verdict(name, counts[chain], _FEWEST_TRIPS, is_bad, words, advice)]
+    found = [verdict(name, counts[chain], _FEWEST_TRIPS, is_bad, words, advice)]
+    return found if evidence.barrier is None else [*found, _climb(evidence.barrier, low, highest)]
+
+
+def _climb(barrier: float, low: float, highest: np.ndarray) -> Verdict:
+    """How much of a stated barrier each chain climbed."""
+    climbed = np.clip((highest.max(1) - low) / barrier, 0, 1)
+    chain = int(climbed.argmin())
+    words = (
+        f"Chain {chain} climbed {climbed[chain]:.0%} of the barrier of {barrier:g} nats above "
+        "typical energies (limit 100%)."
+    )
+    advice = "It could not cross such a barrier: raise `num_warmup`, or state a lower `barrier`."
+    return verdict("climb", climbed[chain], 1.0, climbed[chain] < 1, words, advice)
 
 
 def effective(evidence: Evidence) -> list[Verdict]:

@@ -23,7 +23,9 @@ def partition(evidence: Evidence) -> list[Verdict]:
     """Lower end, upper end and width of the bins."""
     if not evidence.is_contour or not evidence.weighed:
         return []
-    return [_below(evidence), _above(evidence), _width(evidence)]
+    found = [_below(evidence), _above(evidence), _width(evidence)]
+    # Where a barrier is stated no chain goes above its partition.
+    return found if evidence.barrier is None else [found[0], found[2]]
 
 
 def _below(evidence: Evidence) -> Verdict:

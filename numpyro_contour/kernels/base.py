@@ -18,7 +18,6 @@ from numpyro.infer import init_to_uniform
 from numpyro.util import is_prng_key
 
 from numpyro_contour import checks, estimators
-from numpyro_contour.adaptation.plan import MIN_WARMUP
 from numpyro_contour.diffusions import NOISES
 from numpyro_contour.flat import ravel
 from numpyro_contour.full_data import CHUNK_BYTES
@@ -130,10 +129,10 @@ class SGMCMCKernel(TunedKernel):
             ValueError: `init_params` does not fit, or the potential energy is not finite there.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        if self._plan is not None and num_warmup < MIN_WARMUP:
+        if self._plan is not None and num_warmup < self._plan.least:
             names = self._to_be_found()
             raise ValueError(
-                f"`num_warmup` takes at least {MIN_WARMUP} draws where {' and '.join(names)} "
+                f"`num_warmup` takes at least {self._plan.least} draws where {' and '.join(names)} "
                 f"{'is' if len(names) == 1 else 'are'} found in warm-up, but got {num_warmup}."
             )
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)

@@ -12,7 +12,7 @@ import numpy as np
 from numpyro_contour import checks
 from numpyro_contour.adaptation.energies import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.warmup import after_flattening
+from numpyro_contour.adaptation.warmup import noted, observed, renewed
 from numpyro_contour.contour import (
     INTERPOLATIONS,
     NODE_OFFSETS,
@@ -200,19 +200,14 @@ class ContourKernel(SGMCMCKernel):
 
     def _explored(self, plan: Plan, state: ContourState, trace: Trace) -> ContourState:
         sampler = state.sampler
-        warmup, partition, theta = after_flattening(
-            plan,
-            state.warmup,
-            *trace,
-            sampler.chain.steps,
-            sampler.partition,
-            sampler.theta,
-            finds_partition=self._partition is None,
-            bin_width=self._bin_width,
-        )
-        assert partition is not None
-        assert theta is not None
-        sampler = sampler._replace(partition=partition, theta=theta)
+        warmup, seen = observed(plan, state.warmup, *trace)
+        if self._partition is None:
+            assert isinstance(sampler, ContourSamplerState)
+            partition, theta = renewed(
+                *(warmup, seen, sampler.partition, sampler.theta, self._bin_width)
+            )
+            sampler = sampler._replace(partition=partition, theta=theta)
+        warmup = noted(warmup, seen, sampler.chain.steps, sampler.partition)
         return state._replace(sampler=sampler, warmup=warmup)
 
     def log_flattening(self, state: ContourState, energy: jax.Array) -> jax.Array:

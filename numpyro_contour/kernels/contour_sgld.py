@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.contour_base import ContourKernel
+from numpyro_contour.kernels.climbing import ClimbingKernel
 
 
-class ContourSGLD(ContourKernel):
+class ContourSGLD(ClimbingKernel):
     r"""Contour stochastic gradient Langevin dynamics: weighted draws of multimodal posteriors.
 
     It samples the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta` by
@@ -25,11 +25,19 @@ class ContourSGLD(ContourKernel):
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         partition: an `EnergyPartition`, in nats. None (default) to find it in warm-up, which needs
             `num_warmup` of at least 20 draws.
-        num_bins: bins of a partition that is found. Defaults to 128.
+        barrier: how many nats the barriers between modes are above typical energies, where they are
+            too high for the defaults (some 30 nats). Chains then climb that high: steps grow with
+            the energy and are accepted by Metropolis and Hastings, bins widen with it, and a
+            warm-up of at least 50 draws learns theta. It takes exact energies, and decides
+            `partition`, `zeta`, `step_size`, `preconditioner`, `noise`, the shape of Psi,
+            `random_field`, `weight` and `theta`. A figure that is too high costs little. None
+            (default) for the contour dynamics above. See `samplers.climbing.climbing`.
+        num_bins: bins of a partition that is found. Defaults to 128, with `barrier` to 48.
         zeta: how much is flattened: 0 nothing (plain SGLD), 1 to equal probability of all bins.
-            Defaults to 0.75.
-        gain: schedule of the stochastic approximation, called with counts from 1.
-            Defaults to `robbins_monro(10, 0.8, 100, maximum=0.5)`.
+            Defaults to 0.75, with `barrier` to 1.
+        gain: schedule of the stochastic approximation, called with counts from 1. Defaults to
+            `robbins_monro(10, 0.8, 100, maximum=0.5)`; with `barrier` it is that after the warm-up,
+            in nats a visit, and defaults to `robbins_monro(num_bins, 1.0, 0.0, maximum=0.5)`.
         interpolation: where log theta of a bin stands: at its left edge "forward" (default, section
             D.1), at its centre "midpoint", at its right edge "backward" (equation 6).
         one_sided: whether Psi never rises with the energy, so that the multiplier never exceeds 1.

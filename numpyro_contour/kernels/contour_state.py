@@ -8,6 +8,7 @@ import jax
 
 from numpyro_contour.flat import unravel_like
 from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.samplers.climbing import ClimbingState
 from numpyro_contour.samplers.contour import ContourSamplerState
 
 
@@ -35,7 +36,7 @@ class ContourState(NamedTuple):
     lowest_energy: jax.Array
     highest_energy: jax.Array
     #: state of the pure sampler: where the chain is, and theta, the partition and all counts
-    sampler: ContourSamplerState
+    sampler: ContourSamplerState | ClimbingState
     rng_key: jax.Array
     #: the draw as one vector, (d,), where its energy is to be computed over all data; else (0,)
     unconstrained: jax.Array

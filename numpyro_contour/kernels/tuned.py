@@ -24,7 +24,7 @@ from numpyro_contour.adaptation.tuning import (
     initial_tuning,
     tuning_step,
 )
-from numpyro_contour.adaptation.warmup import after_flattening, after_tuning, initial_warmup, place
+from numpyro_contour.adaptation.warmup import after_tuning, initial_warmup, noted, observed, place
 from numpyro_contour.diffusions import Diffusion, langevin, rmsprop
 from numpyro_contour.flat import ravel, unravel_like
 from numpyro_contour.kernels.energy import EnergyKernel
@@ -257,9 +257,8 @@ class TunedKernel(EnergyKernel):
 
     def _explored(self, plan: Plan, state: Any, trace: Trace) -> Any:
         """The state after a draw of the warm-up at the final step size."""
-        chain = state.sampler.chain
-        warmup, _, _ = after_flattening(plan, state.warmup, *trace, chain.steps, None, None, False)
-        return state._replace(warmup=warmup)
+        warmup, seen = observed(plan, state.warmup, *trace)
+        return state._replace(warmup=noted(warmup, seen, state.sampler.chain.steps, None))
 
     def _drawn(self, state: Any, trace: Trace) -> Any:
         """The state after a draw that is kept: what the steps of a found size have covered."""

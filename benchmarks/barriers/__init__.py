@@ -1,0 +1,1 @@
+"""How far `barrier` goes: barriers of tens and of hundreds of nats."""

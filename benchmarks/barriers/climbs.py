@@ -1,0 +1,142 @@
+"""Runs with a stated barrier, and what they say of their modes."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer import MCMC
+
+from numpyro_contour import ContourSGLD, diagnose, to_inference_data, weighted_samples
+from numpyro_contour.diagnostics import kish_share
+
+CHAINS = 4
+
+
+class Climb(NamedTuple):
+    """A run and the mode of each of its draws."""
+
+    mcmc: MCMC
+    #: draws by chain, as `weighted_samples` returns them
+    draws: Any
+    #: weights, each chain's with mean 1, (chains, draws)
+    weights: np.ndarray
+    #: whether each draw is in the first mode, (chains, draws)
+    first: np.ndarray
+    seconds: float
+
+    @property
+    def masses(self) -> np.ndarray:
+        """The mass of the first mode in each chain."""
+        return (self.weights * self.first).mean(1)
+
+    @property
+    def mass(self) -> float:
+        """The pooled mass of the first mode."""
+        return float(self.masses.mean())
+
+    @property
+    def error(self) -> float:
+        """Its standard error, from the chains' differences."""
+        return float(self.masses.std(ddof=1) / len(self.masses) ** 0.5)
+
+    @property
+    def crossings(self) -> np.ndarray:
+        """Crossings of each chain."""
+        return (self.first[:, 1:] != self.first[:, :-1]).sum(1)
+
+    @property
+    def kish(self) -> np.ndarray:
+        """Effective share of the draws of each chain."""
+        return np.array([kish_share(np.log(w)[None]) for w in self.weights]).ravel()
+
+    def moments(self, values: np.ndarray) -> tuple[float, float]:
+        """Weighted mean and standard deviation of a scalar, (chains, draws)."""
+        mean = (self.weights * values).mean()
+        return float(mean), float(np.sqrt((self.weights * (values - mean) ** 2).mean()))
+
+    def trips(self) -> dict[str, float]:
+        """The figures of `diagnose`: fewest round trips, and the least share that was climbed."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            verdicts = diagnose(to_inference_data(self.mcmc)).verdicts
+        return {v.check: v.figure for v in verdicts if v.check in ("round trips", "climb")}
+
+
+def climb(
+    is_first: Callable[[Any], np.ndarray],
+    *args: Any,
+    model: Callable | None = None,
+    potential_fn: Callable | None = None,
+    start: jax.Array | None = None,
+    draws: int = 1000,
+    num_steps: int = 1000,
+    seed: int = 0,
+    chains: int = CHAINS,
+    **arguments: Any,
+) -> Climb:
+    """A run of `draws` windows of warm-up and as many that are kept.
+
+    Args:
+        is_first: from draws to whether each is in the first mode.
+        args: the model's arguments.
+        model: a model.
+        potential_fn: or a potential energy of a vector.
+        start: where all chains start, None for NumPyro's starts.
+        draws: number of draws of each chain.
+        num_steps: gradients for each draw.
+        seed: seed.
+        chains: number of chains.
+        arguments: `barrier` and other arguments of `ContourSGLD`.
+    """
+    kernel = ContourSGLD(model, potential_fn, num_steps=num_steps, **arguments)
+    mcmc = MCMC(
+        kernel,
+        num_warmup=draws,
+        num_samples=draws,
+        num_chains=chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    init = None if start is None else jnp.tile(start, (chains, 1))
+    began = time.perf_counter()
+    mcmc.run(jax.random.key(seed), *args, init_params=init)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples, log_weights = weighted_samples(mcmc)
+    weights = np.exp(np.asarray(log_weights, np.float64))
+    seconds = time.perf_counter() - began
+    samples = jax.tree.map(lambda x: np.asarray(x, np.float64), samples)
+    return Climb(mcmc, samples, weights, np.asarray(is_first(samples)), seconds)
+
+
+def row(name: str, found: Climb) -> list[str]:
+    """The columns that tables of runs share: crossings, round trips, climb, masses, Kish share."""
+    trips = found.trips()
+    return [
+        name,
+        ", ".join(map(str, found.crossings)),
+        f"{trips['round trips']:.0f}",
+        f"{trips['climb']:.0%}" if "climb" in trips else "",
+        ", ".join(f"{mass:.2f}" for mass in found.masses),
+        f"{found.mass:.3f} ± {found.error:.3f}",
+        f"{found.kish.min():.2f}",
+        f"{found.seconds:.0f}",
+    ]
+
+
+COLUMNS = [
+    "run",
+    "crossings, by chain",
+    "fewest round trips",
+    "climbed",
+    "mass of the first mode, by chain",
+    "pooled",
+    "least Kish share",
+    "seconds",
+]
