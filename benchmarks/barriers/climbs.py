@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -28,7 +27,6 @@ class Climb(NamedTuple):
     weights: np.ndarray
     #: whether each draw is in the first mode, (chains, draws)
     first: np.ndarray
-    seconds: float
 
     @property
     def masses(self) -> np.ndarray:
@@ -104,15 +102,13 @@ def climb(
         progress_bar=False,
     )
     init = None if start is None else jnp.tile(start, (chains, 1))
-    began = time.perf_counter()
     mcmc.run(jax.random.key(seed), *args, init_params=init)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples, log_weights = weighted_samples(mcmc)
     weights = np.exp(np.asarray(log_weights, np.float64))
-    seconds = time.perf_counter() - began
     samples = jax.tree.map(lambda x: np.asarray(x, np.float64), samples)
-    return Climb(mcmc, samples, weights, np.asarray(is_first(samples)), seconds)
+    return Climb(mcmc, samples, weights, np.asarray(is_first(samples)))
 
 
 def row(name: str, found: Climb) -> list[str]:
@@ -126,7 +122,6 @@ def row(name: str, found: Climb) -> list[str]:
         ", ".join(f"{mass:.2f}" for mass in found.masses),
         f"{found.mass:.3f} ± {found.error:.3f}",
         f"{found.kish.min():.2f}",
-        f"{found.seconds:.0f}",
     ]
 
 
@@ -138,5 +133,4 @@ COLUMNS = [
     "mass of the first mode, by chain",
     "pooled",
     "least Kish share",
-    "seconds",
 ]

@@ -16,7 +16,7 @@ from benchmarks.tables import markdown_table
 MASS = 0.6
 #: height of the barrier above the modes in nats, and dimensions
 CASES = ((40, 5), (100, 5), (400, 5), (40, 20), (100, 20), (100, 50))
-LENGTH = {"draws": 2000, "num_steps": 100}
+LENGTH = {"draws": 4000, "num_steps": 100}
 
 
 def two_normals(height: float, size: int) -> tuple[Callable[[jax.Array], jax.Array], jax.Array]:

@@ -19,11 +19,12 @@ from numpyro_contour.widening import Edges, WideningPartition
 #: Bins from below the typical energies to the top.
 NUM_BINS = 48
 
-# The upper end is above the barriers by a share of their height and by so many temperatures for
-# each coordinate. At a barrier's own height the passage between modes is a point, at the height e
-# over barriers of h in d dimensions a share (1 - h / e)^(d / 2). On two normals of the gauss_mix
-# data chains that climb half as high again get lost where one of the normals is on no row.
-_HEADROOM = (0.1, 4.0)
+# At a barrier's own height the passage between modes is a point; between two Gaussians in d
+# dimensions, at the height e over a barrier of h, it is a share (1 - h / e)^((d - 1) / 2) of all
+# that is as high. The upper end is where that is 2 %, and at least 10 temperatures above. Chains
+# that go far higher get lost: on the gauss_mix data where one of the normals is on no row.
+_PASSAGE = 0.02
+_LEAST_HEADROOM = 10.0
 
 # Bins are so many times as dense from the barriers upwards: chains pass there.
 _DENSE = 4.0
@@ -67,7 +68,8 @@ def partition_to(
     gaussian = size * temperature / 2
     reach = jnp.clip(sd**2 / temperature, _REACH_RANGE[0] * gaussian, _REACH_RANGE[1] * gaussian)
     lower = mean - _DEPTH * jnp.sqrt(reach * temperature)
-    top = mean + barrier + _HEADROOM[0] * barrier + _HEADROOM[1] * size * temperature
+    height = barrier / (1 - _PASSAGE ** (2 / max(size - 1, 1)))
+    top = mean + height + _LEAST_HEADROOM * temperature
     edges = Edges(lower, mean, reach, mean + barrier, top)
     return WideningPartition.tree_unflatten((num_bins, _DENSE), edges)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -158,7 +159,11 @@ class Observed(NamedTuple):
 
 
 def observed(
-    plan: Plan, warmup: Warmup, energies: jax.Array, log_weights: jax.Array
+    plan: Plan,
+    warmup: Warmup,
+    energies: jax.Array,
+    log_weights: jax.Array,
+    log_psi: Callable[[jax.Array], jax.Array] | None = None,
 ) -> tuple[Warmup, Observed]:
     """The warm-up with the energies of a draw of pilot, window or learning, and what they say.
 
@@ -167,6 +172,9 @@ def observed(
         warmup: the warm-up so far.
         energies: potential energies of the draw's steps, (steps,).
         log_weights: their log importance weights.
+        log_psi: log weights of energies by the last theta, in place of those of their own time:
+            where theta has moved by many nats, these are those of a few steps. None (default) for
+            their own.
     """
     here = place(plan, warmup)
     per_draw = energies.shape[0]
@@ -174,7 +182,14 @@ def observed(
     start = here.since == 0
     buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), fresh, warmup.energies)
     buffer = remember(buffer, energies, log_weights, here.since * per_draw, here.total * per_draw)
-    found = lax.cond(here.ends, spread, lambda _: no_spread(), buffer)
+
+    def ended(buffer: Energies) -> Spread:
+        if log_psi is None:
+            return spread(buffer)
+        weights = jnp.where(jnp.isfinite(buffer.log_weights), log_psi(buffer.values), -jnp.inf)
+        return spread(buffer._replace(log_weights=weights))
+
+    found = lax.cond(here.ends, ended, lambda _: no_spread(), buffer)
     is_pilot = plan.is_one_of(here.number, "pilot")
     pilot_sd = jnp.where(is_pilot & here.ends, found.sd, warmup.pilot_sd)
     renews = here.ends & plan.is_one_of(here.number, "pilot", "window")

@@ -116,7 +116,9 @@ class ClimbingKernel(ContourKernel):
     def _explored(self, plan: Plan, state: ContourState, trace: Trace) -> ContourState:
         if self._barrier is None:
             return super()._explored(plan, state, trace)
-        warmup, seen = observed(plan, state.warmup, *trace)
+        warmup, seen = observed(
+            plan, state.warmup, *trace, lambda energy: self.log_flattening(state, energy)
+        )
         tau = self._temperature(state.sampler.chain.steps)
         assert isinstance(state.sampler, ClimbingState)
         sampler = renewed_climb(state.sampler, seen, self._barrier, tau)
