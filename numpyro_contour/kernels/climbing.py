@@ -63,9 +63,11 @@ class ClimbingKernel(ContourKernel):
                 same = isinstance(value, str | float | int) and value == default
                 if value is not default and not same:
                     raise checks.fail(name, value, f"{default!r} where `barrier` is given")
-            num_bins = NUM_BINS if num_bins is None else num_bins
             zeta = FLATTENING.zeta
-            arguments.setdefault("gain", robbins_monro(num_bins, 1.0, 0.0, maximum=0.5))
+            num_bins = NUM_BINS if num_bins is None else num_bins
+            num_bins = checks.integer("num_bins", num_bins, at_least=3)
+            if arguments.get("gain") is None:
+                arguments["gain"] = robbins_monro(num_bins, 1.0, 0.0, maximum=0.5)
             arguments |= {
                 name: getattr(FLATTENING, name)
                 for name in ("interpolation", "one_sided", "multiplier_bound")
