@@ -30,8 +30,8 @@ class Plan:
         Where a window has found a deeper mode, the learning begins again, on lower bins.
         """
         shares = [("descent", 0.04), *[("tune", 0.02)] * 3, ("tune", 0.04), ("pilot", 0.04)]
-        shares += [("window", share) for share in (0.06, 0.08, 0.1, 0.12, 0.14)]
-        shares += [("learn", 0.32)]
+        shares += [("window", share) for share in (0.06, 0.08, 0.1, 0.1, 0.1, 0.1, 0.1)]
+        shares += [("learn", 0.18)]
         return cls._of_shares(shares, least=50)
 
     @classmethod
