@@ -30,7 +30,7 @@ class ContourSGLD(ClimbingKernel):
             the energy and are accepted by Metropolis and Hastings, bins widen with it, and a
             warm-up of at least 50 draws learns theta. It takes exact energies, and decides
             `partition`, `zeta`, `step_size`, `preconditioner`, `noise`, the shape of Psi,
-            `random_field`, `weight` and `theta`. A figure that is too high costs little. None
+            `random_field`, `weight` and `theta`. Rather somewhat too high than too low. None
             (default) for the contour dynamics above. See `samplers.climbing.climbing`.
         num_bins: bins of a partition that is found. Defaults to 128, with `barrier` to 48.
         zeta: how much is flattened: 0 nothing (plain SGLD), 1 to equal probability of all bins.
