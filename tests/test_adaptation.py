@@ -39,6 +39,7 @@ PLANS = {
     "step size": Plan.of(True, adapts=True, finds_partition=False),
     "partition": Plan.of(False, adapts=True, finds_partition=True),
     "SGLD": Plan.of(True, adapts=False, finds_partition=False),
+    "climbing": Plan.climbing(),
 }
 
 
@@ -46,9 +47,10 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("length", [Plan.least, 50, 500, 1_000_000])
+@pytest.mark.parametrize("length", [None, 50, 500, 1_000_000])
 def test_every_stage_has_its_share(name, length):
     plan = PLANS[name]
+    length = plan.least if length is None else length
     bounds = np.asarray(plan.bounds(jnp.asarray(length)))
     sizes = np.diff(bounds, prepend=0)
     assert sizes.min() >= 1

@@ -13,7 +13,7 @@ from numpyro_contour.samplers.climbing import (
     gaussian_log_theta,
     log_theta_of,
 )
-from numpyro_contour.samplers.levels import NUM_LEVELS, LevelSteps, initial_steps
+from numpyro_contour.samplers.levels import LevelSteps, initial_steps
 from numpyro_contour.widening import Edges, WideningPartition
 
 #: Bins from below the typical energies to the top.
@@ -93,11 +93,7 @@ def renewed_climb(
     learning = jax.tree.map(lambda a, b: jnp.where(renews, a, b), begun, state.learning)
     log_theta = log_theta_of(learning, partition, temperature)
     # The pilot's moves were all at typical energies.
-    alike = LevelSteps(
-        jnp.broadcast_to(state.levels.log_step_size[0], (NUM_LEVELS,)),
-        jnp.broadcast_to(state.levels.square[0], (NUM_LEVELS, size)),
-        jnp.zeros((NUM_LEVELS,), state.levels.moves.dtype),
-    )
+    alike = initial_steps(state.levels.log_step_size[0], state.levels.square[0])
     pilot_ended = renews & seen.is_pilot
     return state._replace(
         partition=partition,
