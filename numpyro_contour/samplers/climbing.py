@@ -34,8 +34,10 @@ class Learning(NamedTuple):
     correction: jax.Array
     #: the gain, in nats a visit
     gain: jax.Array
-    #: bins visited since the gain was last halved, (num_bins,)
-    visited: jax.Array
+    #: bins visited since learning began, (num_bins,)
+    known: jax.Array
+    #: whether the chain was in the lower half of the bins since the gain was last halved
+    was_low: jax.Array
     #: steps since learning began
     steps: jax.Array
 
@@ -80,6 +82,7 @@ def first_learning(num_bins: int) -> Learning:
         jnp.zeros((num_bins,), dtype),
         jnp.asarray(FIRST_GAIN, dtype),
         jnp.zeros((num_bins,), bool),
+        jnp.zeros((), bool),
         jnp.zeros((), jnp.int32),
     )
 
@@ -95,33 +98,42 @@ def learnt(
     partition: WideningPartition,
     energy: jax.Array,
     energy_bin: jax.Array,
+    temperature: jax.Array,
     halves: jax.Array,
     gain: Schedule,
     active: jax.Array,
 ) -> Learning:
     r"""Learning after a step: log theta of where it led is raised by the gain.
 
-    While it `halves` the gain is halved whenever all bins have been visited since it last was,
-    until it is m / k after k steps with m bins; from there on it is that. Afterwards it is `gain`.
+    While it `halves` the gain is halved whenever the chain comes to the last bin from the lower
+    half of them, until it is m / k after k steps with m bins; from there on it is that. Where all
+    bins had to be visited first it would stay large, and drive theta apart, as long as a mode that
+    is hard to find is the only one with the lowest energies. A bin below all that are known begins
+    learning again, from the log theta of the lowest of them: below these Psi is even, since
+    it would else fall without end there, and draw the chain into a minimum. Afterwards the gain is
+    `gain`.
 
     Source: Wang and Landau (2001); Belardinelli and Pereyra (2007) for m / k.
     """
-    steps = learning.steps + active
-    visited = learning.visited | (jnp.arange(partition.num_bins) == energy_bin)
-    all_visited = jnp.all(visited)
-    halved = jnp.where(all_visited, learning.gain / 2, learning.gain)
-    count = jnp.maximum(steps, 1)
-    least = jnp.minimum(FIRST_GAIN, partition.num_bins / count.astype(halved.dtype))
-    new = jnp.where(halves, jnp.maximum(halved, least), gain(count))
-    correction = learning.correction + jnp.where(active, new, 0.0) * hats(partition, energy)
+    bins = jnp.arange(partition.num_bins)
+    begins = halves & ~jnp.any(learning.known & (bins <= energy_bin))
+    known = learning.known | (bins == energy_bin)
+    was_low = learning.was_low | (energy_bin < partition.num_bins // 2)
+    climbed = halves & was_low & (energy_bin == partition.num_bins - 1)
+    steps = jnp.where(begins, 0, learning.steps) + 1
+    halved = jnp.where(climbed, learning.gain / 2, learning.gain)
+    halved = jnp.where(begins, FIRST_GAIN, halved)
+    least = jnp.minimum(FIRST_GAIN, partition.num_bins / steps.astype(halved.dtype))
+    new = jnp.where(halves, jnp.maximum(halved, least), gain(steps))
+    correction = learning.correction + new * hats(partition, energy)
+    log_theta = correction + gaussian_log_theta(partition, temperature)
+    lowest = jnp.argmax(known)
+    below = correction + log_theta[lowest] - log_theta
+    correction = jnp.where(bins < lowest, below, correction)
     # Now and then, where it is large: of small gains rounding would take the small shares.
-    correction = correction - jnp.where(active & all_visited & halves, jnp.mean(correction), 0.0)
-    return Learning(
-        correction,
-        jnp.where(active, new, learning.gain),
-        jnp.where(active, visited & ~all_visited, learning.visited),
-        steps,
-    )
+    correction = correction - jnp.where(climbed, jnp.mean(correction), 0.0)
+    after = Learning(correction, new, known, was_low & ~climbed, steps)
+    return jax.tree.map(lambda a, b: jnp.where(active, a, b), after, learning)
 
 
 def log_theta_of(
@@ -157,8 +169,8 @@ def climbing(
         partition: the first partition of a chain.
         tunes: whether steps are learnt. Defaults to True.
         learns: whether theta is. Defaults to True.
-        halves: whether the gain is that of learning: halved whenever all bins were visited, until
-            it is m / k. Defaults to True.
+        halves: whether the gain is that of learning: halved whenever the chain has climbed to the
+            last bin, until it is m / k. Defaults to True.
 
     Returns:
         A `Sampler` for exact potential energies, whose draws carry log importance weights.
@@ -255,6 +267,7 @@ def climbing(
             state.partition,
             moved.potential_energy,
             after.energy_bin,
+            tau,
             jnp.asarray(halves),
             gain,
             jnp.asarray(learns),
