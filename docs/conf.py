@@ -6,6 +6,7 @@ import numpyro_contour
 
 project = "numpyro_contour"
 author = "The numpyro_contour developers"
+copyright = f"2026, {author}"
 version = release = numpyro_contour.__version__
 extensions = [
     "myst_nb",
@@ -18,6 +19,8 @@ extensions = [
 ]
 html_theme = "furo"
 html_title = "numpyro_contour"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_favicon = "figures/favicon.svg"
 exclude_patterns = ["programs"]
 autodoc_member_order = "bysource"
@@ -26,12 +29,14 @@ copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 # Headings are targets of links, which are checked.
 myst_heading_anchors = 4
-# Pages with code and notebooks are run; those whose code has not changed since are not run again.
-nb_execution_mode = "cache"
+# Pages with code and notebooks are run.
+nb_execution_mode = "force"
 nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
-# Notebooks are to print no warning; this one says that arviz 0.23 is the last of its kind.
-os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning:arviz")
+nb_render_markdown_format = "gfm"
+# Notebooks are to print no warning; these say that arviz 0.23 is the last of its kind, and that
+# progress bars, which they do not show, are plain.
+os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning:arviz,ignore:IProgress not found")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

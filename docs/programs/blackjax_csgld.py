@@ -34,9 +34,11 @@ def chain(key, x):
 
 
 keys = jax.random.split(jax.random.key(0), 8)
-state, (x, index) = jax.jit(jax.vmap(chain))(keys, jnp.full(8, 4.0))
+chains = jax.jit(jax.vmap(chain))
+state, (x, index) = chains(keys, jnp.full(8, 4.0))
 theta = np.maximum(np.asarray(state.energy_pdf), 1e-30)
-weights = np.take_along_axis(theta, np.asarray(index), 1) ** zeta
+of_bin = np.take_along_axis(theta, np.asarray(index), 1)
+weights = of_bin**zeta
 by_chain = (weights * (x > -1)).sum(1) / weights.sum(1)
 error = by_chain.std(ddof=1) / 8**0.5
 print(f"P(x > -1) = {by_chain.mean():.3f} ± {error:.3f}")

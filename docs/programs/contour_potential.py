@@ -1,7 +1,8 @@
 import jax
 import jax.numpy as jnp
 from numpyro.infer import MCMC
-from numpyro_contour import ContourSGLD, expectation, to_inference_data
+
+import numpyro_contour as nc
 
 
 def potential(x):
@@ -11,7 +12,7 @@ def potential(x):
 
 
 mcmc = MCMC(
-    ContourSGLD(potential_fn=potential, num_steps=100),
+    nc.ContourSGLD(potential_fn=potential, num_steps=100),
     num_warmup=100,
     num_samples=900,
     num_chains=8,
@@ -19,6 +20,6 @@ mcmc = MCMC(
     progress_bar=False,
 )
 mcmc.run(jax.random.key(0), init_params=jnp.full(8, 4.0))
-idata = to_inference_data(mcmc)
-right = expectation(idata, lambda posterior: posterior["z"] > -1)
+idata = nc.to_inference_data(mcmc)
+right = nc.expectation(idata, lambda p: p["z"] > -1)
 print(f"P(x > -1) = {right.mean:.3f} ± {right.mcse:.3f}")

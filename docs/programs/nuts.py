@@ -7,10 +7,12 @@ from numpyro.infer import MCMC, NUTS
 def model(y):
     a = numpyro.sample("a", dist.Normal(0.3, 1))
     with numpyro.plate("rows", len(y)):
-        numpyro.sample("y", dist.Normal(a**2, 3.5), obs=y)
+        likelihood = dist.Normal(a**2, 3.5)
+        numpyro.sample("y", likelihood, obs=y)
 
 
-y = 1.5**2 + 3.5 * jax.random.normal(jax.random.key(1), (40,))
+noise = jax.random.normal(jax.random.key(1), (40,))
+y = 1.5**2 + 3.5 * noise
 mcmc = MCMC(
     NUTS(model),
     num_warmup=500,
@@ -22,4 +24,4 @@ mcmc = MCMC(
 mcmc.run(jax.random.key(0), y)
 mcmc.print_summary()
 positive = mcmc.get_samples(True)["a"] > 0
-print("share of a > 0:", positive.mean(1))
+print("P(a > 0) by chain:", positive.mean(1))
