@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.papers.harness import write_page
 
 #: experiments in the order of the page, each a module of this package
-NAMES = ("two_normals", "unequal", "gaussians", "gain", "time")
+NAMES = ("two_normals", "unequal", "gaussians", "gain", "time", "step")
 HEAD = """\
 # Barriers of hundreds of nats
 

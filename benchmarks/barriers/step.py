@@ -1,0 +1,84 @@
+"""What a step of a climb costs, beside one of plain ContourSGLD and a bare loop of gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax import random
+from numpyro.infer import MCMC
+
+from benchmarks.barriers.label_switching import data, model
+from benchmarks.papers.harness import Experiment
+from benchmarks.step_cost import ROUNDS, step_costs
+from benchmarks.tables import markdown_table
+from numpyro_contour import ContourSGLD
+from numpyro_contour.minibatch import ModelPotential
+
+#: draws of the warm-up, the least that a barrier takes, and steps of each
+WARMUP, NUM_STEPS = 50, 100
+
+
+def of_kernel(y: np.ndarray, **arguments: Any) -> Callable[[int], None]:
+    """Runs of a kernel with its warm-up, which all lengths share."""
+    kernel = ContourSGLD(model, num_steps=NUM_STEPS, **arguments)
+    runs: dict[int, MCMC] = {}
+
+    def run(steps: int) -> None:
+        if steps not in runs:
+            # With its progress bar NumPyro keeps the compiled loop between runs.
+            runs[steps] = MCMC(
+                kernel, num_warmup=WARMUP, num_samples=steps // NUM_STEPS, progress_bar=True
+            )
+        with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            runs[steps].run(random.key(0), y)
+        jax.block_until_ready(runs[steps].get_samples())
+
+    return run
+
+
+def bare(y: np.ndarray) -> Callable[[int], None]:
+    """Descent by `jax.value_and_grad`, nothing else."""
+    potential = ModelPotential.of(model, (y,), {}, None)
+    start = {"mu": np.array([-2.7, 2.8]), "sigma": np.zeros(2), "weight": np.array(0.5)}
+    start = jax.tree.map(lambda x: jax.numpy.asarray(x, float), start)
+
+    def loop(steps: int) -> tuple:
+        def body(position: Any, _: None) -> tuple:
+            energy, gradient = jax.value_and_grad(potential.full)(position)
+            return jax.tree.map(lambda x, g: x - 1e-5 * g, position, gradient), energy
+
+        return jax.lax.scan(body, start, length=steps)
+
+    compiled = jax.jit(loop, static_argnums=0)
+    return lambda steps: jax.block_until_ready(compiled(steps))
+
+
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    y = data()
+    methods = {
+        "bare loop": bare(y),
+        "ContourSGLD": of_kernel(y),
+        "ContourSGLD(barrier=400)": of_kernel(y, barrier=400.0),
+    }
+    steps, rounds = experiment.choose((50_000, ROUNDS), (200, 2))
+    costs = step_costs(methods, steps, rounds)
+    base = costs["bare loop"]
+    rows = [
+        [name, f"{np.median(cost):.1f}", f"{np.median(cost / base):.2f}"]
+        for name, cost in costs.items()
+    ]
+    columns = ["method", "microseconds a step", "times the bare loop"]
+    return (
+        "## What a step costs\n\n"
+        "One chain on the 1,000 rows of the two normals, warm-up not counted. Medians of "
+        f"{rounds} rounds in which the methods take turns, ratios taken within rounds.\n\n"
+        f"{markdown_table(columns, rows)}\n"
+    )
