@@ -52,7 +52,7 @@ def test_rows_are_chosen_at_random_but_once():
 def test_days_of_the_year_are_weekdays():
     table = flights.Flights(*map(np.array, COLUMNS))
     np.testing.assert_array_equal(table.weekday, [0, 5, 6])
-    np.testing.assert_array_equal(table.weekday, TABLE["date"].dt.weekday)
+    np.testing.assert_array_equal(table.weekday, TABLE["date"].dt.day_of_week)
     x, y = flights.regression(table)
     assert x.shape == (3, len(flights.COLUMNS))
     np.testing.assert_array_equal(y, [1, 0, 0])
