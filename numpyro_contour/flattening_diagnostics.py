@@ -136,7 +136,9 @@ def theta_spread(theta: Any, lower: Any, upper: Any) -> np.ndarray:
     .. math:: D_c = \sup_u \bigl|F_c(u) - \bar F(u)\bigr|
 
     with :math:`F_c(u)` the probability below u by the theta of chain c, linear within a bin, and
-    the mean over all chains, c among them. Chains may have different bins.
+    the mean over all chains, c among them. Chains may have different bins. The first bin takes all
+    that is below it and the last all that is above: there :math:`F_c` is known up to bounds, and
+    the difference is the least that they allow.
 
     Args:
         theta: the last theta, (chains, bins).
@@ -163,14 +165,15 @@ def theta_spread(theta: Any, lower: Any, upper: Any) -> np.ndarray:
     if len(masses) == 1:
         return np.full(1, np.nan)
     # The largest difference of lines with corners is at a corner of one of them.
-    places = np.unique(np.append(left[:, 0], right))
-    reached = np.stack(
-        [
-            np.interp(places, np.append(a[0], b), np.append(0.0, np.cumsum(m) / m.sum()))
-            for a, b, m in zip(left, right, masses)
-        ]
-    )
-    return np.abs(reached - reached.mean(0)).max(1)
+    places = np.unique(right[:, :-1])
+    least, most = (np.empty((len(masses), len(places))) for _ in range(2))
+    for c, mass in enumerate(masses / masses.sum(1, keepdims=True)):
+        inner = np.cumsum(mass)[:-1]
+        known = np.interp(places, right[c, :-1], inner)
+        least[c] = np.where(places < right[c, 0], 0.0, known)
+        most[c] = np.where(places > right[c, -2], 1.0, known)
+    apart = np.maximum(least - most.mean(0), least.mean(0) - most)
+    return np.maximum(apart, 0.0).max(1)
 
 
 def distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:

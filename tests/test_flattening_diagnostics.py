@@ -215,10 +215,25 @@ def test_spread_of_shifted_distributions():
     np.testing.assert_allclose(found, [apart / 3, apart / 3, 2 * apart / 3], atol=2e-4)
 
 
-def test_spread_at_the_lower_end_of_a_chain():
-    """One bin from 0 to 10 and one from 5 to 10 differ by a half at 5, where the second begins."""
-    found = theta_spread([[1.0], [1.0]], [[0.0], [5.0]], [[10.0], [10.0]])
-    np.testing.assert_allclose(found, [0.25, 0.25])
+def test_spread_where_a_chain_begins_higher():
+    """Half of the mass of one chain is below 5, the first bin of the other ends at 7 with a half."""
+    lower, upper = [[0.0, 5.0], [6.0, 7.0]], [[5.0, 10.0], [7.0, 10.0]]
+    # What is below 6 is in that bin too, so that below 7 nothing is known.
+    np.testing.assert_allclose(theta_spread([[0.5, 0.5], [0.7, 0.3]], lower, upper), [0.0, 0.0])
+    # A tenth at 7 is at most a tenth at 5, where the other has a half.
+    np.testing.assert_allclose(theta_spread([[0.5, 0.5], [0.1, 0.9]], lower, upper), [0.2, 0.2])
+
+
+def test_spread_of_chains_at_other_energies():
+    lower, upper = [[0.0, 1.0], [50.0, 51.0]], [[1.0, 2.0], [51.0, 52.0]]
+    found = theta_spread([[0.9, 0.1], [0.1, 0.9]], lower, upper)
+    np.testing.assert_allclose(found, [0.4, 0.4])
+
+
+def test_spread_of_the_same_distribution_in_bins_that_begin_in_its_middle():
+    gamma = stats.gamma(1.0)
+    partitions = [bins(start, 20.0, 200) for start in (-0.1, 0.5, 1.0)]
+    assert spread_of([gamma] * 3, partitions).max() < 0.01
 
 
 def test_spread_against_a_fine_grid():
@@ -227,9 +242,16 @@ def test_spread_against_a_fine_grid():
     lower, upper = (np.stack(edges) for edges in zip(*partitions))
     theta = rng.dirichlet(np.ones(6), size=4)
     grid = np.linspace(-1, 21, 200_001)
-    inside = (grid[:, None, None] - lower) / (upper - lower)
-    reached = (np.clip(inside, 0, 1) * theta).sum(-1)
-    expected = np.abs(reached - reached.mean(1, keepdims=True)).max(0)
+    inside = np.clip((grid[:, None, None] - lower) / (upper - lower), 0, 1)
+    # The first bin is empty up to its end or full at once, the last as well.
+    bounds = []
+    for full in (0.0, 1.0):
+        inside[..., 0] = np.where(grid[:, None] >= upper[:, 0], 1.0, full)
+        inside[..., -1] = np.where(grid[:, None] <= lower[:, -1], 0.0, full)
+        bounds.append((inside * theta).sum(-1))
+    least, most = bounds
+    apart = np.maximum(least - most.mean(1)[:, None], least.mean(1)[:, None] - most)
+    expected = np.maximum(apart, 0).max(0)
     np.testing.assert_allclose(theta_spread(theta, lower, upper), expected, atol=1e-4)
     np.testing.assert_allclose(theta_spread(7 * theta, lower, upper), expected, atol=1e-4)
 

@@ -1,10 +1,7 @@
 """The comparison with peers: its posteriors, its scores, and that it runs."""
 
 import dataclasses
-import hashlib
-import io
 import math
-import tarfile
 import time
 from concurrent.futures import Future
 
@@ -13,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
-from scipy import optimize, stats
+from scipy import stats
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -319,54 +316,6 @@ def test_results_are_kept_and_a_posterior_that_fails_takes_no_other_along(
     # What was made elsewhere is marked as such.
     monkeypatch.setattr(posteriors, "made_with", lambda: "Made on Mars.")
     assert f"Some of the posteriors: {results.made_with()}" in posteriors.main(experiment, [])
-
-
-# ---------------------------------------------------------------- flights
-
-
-def test_an_archive_is_fetched_once_and_checked(monkeypatch, tmp_path):
-    from benchmarks.peers import flights_data
-
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as members:
-        info = tarfile.TarInfo(flights_data.MEMBER)
-        info.size = 5
-        members.addfile(info, io.BytesIO(b"bytes"))
-    asked = []
-
-    def urlopen(url, timeout):
-        asked.append(url)
-        return io.BytesIO(packed.getvalue())
-
-    monkeypatch.setenv("NUMPYRO_CONTOUR_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(flights_data.urllib.request, "urlopen", urlopen)
-    with pytest.raises(ValueError, match="SHA-256"):
-        flights_data.fetch()
-    assert not (tmp_path / "data").exists()
-    monkeypatch.setattr(flights_data, "SHA256", hashlib.sha256(packed.getvalue()).hexdigest())
-    for _ in range(2):
-        assert flights_data.fetch().read_bytes() == b"bytes"
-    assert len(asked) == 2
-    assert [path.name for path in (tmp_path / "data").iterdir()] == ["flights-3m.parquet"]
-
-
-def test_the_normal_approximation_is_that_of_the_posterior():
-    from benchmarks.peers import flights, flights_data
-
-    x, y = flights_data.simulated(3000)
-    assert x.shape == (3000, flights_data.COLUMNS)
-    mode, sds = flights.normal_approximation(x, y)
-
-    def energy(beta):
-        logits = x @ beta
-        return jnp.sum(jnp.logaddexp(0.0, logits) - y * logits) + 0.5 * jnp.sum(beta**2) / 25
-
-    found = optimize.minimize(
-        lambda beta: float(energy(beta)), np.zeros(len(mode)), tol=1e-6, jac=jax.grad(energy)
-    )
-    np.testing.assert_allclose(mode, found.x, atol=1e-3)
-    precision = np.asarray(jax.hessian(energy)(jnp.asarray(mode, jnp.float32)), float)
-    np.testing.assert_allclose(sds, np.sqrt(np.diag(np.linalg.inv(precision))), rtol=1e-3)
 
 
 # ---------------------------------------------------------------- the page

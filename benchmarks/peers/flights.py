@@ -17,10 +17,11 @@ from numpyro.infer import HMCECS, MCMC, NUTS
 
 from benchmarks.compile_time import compile_seconds
 from benchmarks.papers.harness import Experiment
-from benchmarks.peers.flights_data import LATE, flights, simulated
 from benchmarks.posteriors import errors
 from benchmarks.tables import markdown_table
 from numpyro_contour import SGLD, ContourSGLD, weighted_samples
+from numpyro_contour.examples import flights
+from numpyro_contour.examples.flights import LATE, normal_approximation
 
 MINIBATCH = 1000
 PRIOR_SD = 5.0
@@ -37,26 +38,6 @@ def model(x: jax.Array, y: jax.Array, subsample: int | None = None) -> None:
 def subsampled(x: jax.Array, y: jax.Array) -> None:
     """The same on minibatches."""
     model(x, y, min(MINIBATCH, len(y)))
-
-
-def normal_approximation(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mode and the standard deviations there, by Newton's method in float64.
-
-    With so many rows the posterior is normal but for what no draws could show.
-    """
-    beta = np.zeros(x.shape[1])
-    for _ in range(30):
-        gradient, hessian = -beta / PRIOR_SD**2, np.eye(len(beta)) / PRIOR_SD**2
-        for part in range(0, len(y), 200_000):
-            rows = x[part : part + 200_000].astype(np.float64)
-            p = 1 / (1 + np.exp(-rows @ beta))
-            gradient += rows.T @ (y[part : part + 200_000] - p)
-            hessian += (rows * (p * (1 - p))[:, None]).T @ rows
-        step = np.linalg.solve(hessian, gradient)
-        beta += step
-        if np.abs(step).max() < 1e-10:
-            break
-    return beta, np.sqrt(np.diag(np.linalg.inv(hessian)))
 
 
 @dataclass(frozen=True)
@@ -98,7 +79,7 @@ def run_kernel(kernel_class: type, length: Length, x: jax.Array, y: jax.Array) -
 
 def run_ecs(length: Length, x: jax.Array, y: jax.Array) -> tuple:
     """Draws and rows by HMCECS with the Taylor proxy at the mode, as its example has it."""
-    mode = normal_approximation(np.asarray(x), np.asarray(y))[0]
+    mode = normal_approximation(np.asarray(x), np.asarray(y), PRIOR_SD)[0]
     proxy = HMCECS.taylor_proxy({"beta": jnp.asarray(mode, jnp.float32)})
     mcmc = MCMC(
         HMCECS(NUTS(subsampled), num_blocks=100, proxy=proxy),
@@ -166,8 +147,8 @@ def main(experiment: Experiment) -> str:
     length = experiment.choose(
         Length(20_000, 10_000, 200, 1000, 100, 4), Length(200, 400, 20, 10, 10, 1)
     )
-    x, y = experiment.choose(flights, lambda: simulated(4000))()
-    truth = normal_approximation(x, y)
+    x, y = flights.regression(flights.load(experiment.choose(flights.ROWS, 4000)))
+    truth = normal_approximation(x, y, PRIOR_SD)
     x, y = jnp.asarray(x), jnp.asarray(y)
     makers: dict[str, Callable[[], tuple]] = {
         "ContourSGLD": lambda: run_kernel(ContourSGLD, length, x, y),

@@ -53,7 +53,10 @@ def _rest(group: xr.Dataset) -> list[Verdict]:
         f"Chain {int(np.argmin(moved))} did not move in warm-up: whatever was accepted is too "
         "small to change the potential energy."
     )
-    advice = "Check the model around the start for values that are not finite."
+    advice = (
+        "Check the model around the start for values that are not finite, and that the posterior "
+        "is proper."
+    )
     return [verdict("warm-up", 0, 1, True, words, advice)]
 
 
@@ -66,10 +69,11 @@ def _fall(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
     chain = int(np.nanargmax(fall))
     words = (
         f"The potential energy of chain {chain} was still falling when the warm-up ended, by "
-        f"{fall[chain]:.1f} of its standard deviations (limit {_FALL:g})."
+        f"{fall[chain]:.3g} of its standard deviations (limit {_FALL:g})."
     )
+    advice = "Raise `num_warmup`, and check that the posterior is proper: else it falls for ever."
     is_bad = fall[chain] > _FALL
-    return [verdict("warm-up", fall[chain], _FALL, is_bad, words, "Raise `num_warmup`.")]
+    return [verdict("warm-up", fall[chain], _FALL, is_bad, words, advice)]
 
 
 def _step_size(group: xr.Dataset, stages: list[str]) -> list[Verdict]:

@@ -17,7 +17,7 @@ TARGETS = {
     "wine_red": ("quality",),
 }
 #: all of the files
-FILES = (*TARGETS, "galaxies", "gauss_mix", "sunspots_monthly")
+FILES = (*TARGETS, "flights", "galaxies", "gauss_mix", "sunspots_monthly")
 
 
 class Dataset(NamedTuple):
@@ -54,8 +54,8 @@ def read_columns(name: str) -> dict[str, np.ndarray]:
     """The columns of a bundled file by their names, (rows,) each, in float64.
 
     Args:
-        name: "concrete", "energy", "galaxies", "gauss_mix", "sunspots_monthly", "wine_red" or
-            "yacht".
+        name: "concrete", "energy", "flights", "galaxies", "gauss_mix", "sunspots_monthly",
+            "wine_red" or "yacht".
 
     Returns:
         The columns.

@@ -1,0 +1,216 @@
+"""Three million flights in the United States: fetched once, checked, and kept in a small file.
+
+A random sample of 10,000 of them is shipped, so that examples run without a network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import tarfile
+import urllib.request
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from numpyro_contour import checks
+from numpyro_contour.examples.datasets import read_columns
+
+URL = "https://registry.npmjs.org/vega-datasets/-/vega-datasets-3.2.1.tgz"
+SHA256 = "6f72fda460a9863fae5fcb32f85bcd49e1761fdea6dc6cf9f4962472881cc5a3"
+MEMBER = "package/data/flights-3m.parquet"
+#: rows of the archive, and of the sample that is shipped
+ROWS, SAMPLE_ROWS = 3_000_000, 10_000
+#: a flight is late that arrives more than so many minutes after its time
+LATE = 15
+#: columns of the regression
+COLUMNS = (
+    "intercept",
+    "log distance",
+    "log distance squared",
+    "sin 24 h",
+    "cos 24 h",
+    "sin 12 h",
+    "cos 12 h",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+)
+
+
+class Flights(NamedTuple):
+    """Flights from January to June 2001, (rows,) each, of integers."""
+
+    #: minute of the day, local time, at which the flight departed
+    minute: np.ndarray
+    #: day of the year of its departure, 1 for January 1st, a Monday
+    day: np.ndarray
+    #: distance in miles
+    distance: np.ndarray
+    #: how many minutes after its time it arrived, negative if before
+    delay: np.ndarray
+
+    @property
+    def weekday(self) -> np.ndarray:
+        """0 for Monday."""
+        return (self.day.astype(int) - 1) % 7
+
+    @property
+    def late(self) -> np.ndarray:
+        """1 where the flight arrived more than 15 minutes late, else 0."""
+        return (self.delay > LATE).astype(np.int32)
+
+
+def cache_folder() -> Path:
+    """Where fetched data are kept: NUMPYRO_CONTOUR_DATA, or a folder of the user's cache."""
+    default = Path.home() / ".cache" / "numpyro_contour"
+    return Path(os.environ.get("NUMPYRO_CONTOUR_DATA", default))
+
+
+def fetch() -> Path:
+    """The compact file of all flights, made from the archive of vega-datasets if it is not there.
+
+    Returns:
+        Its path in `cache_folder()`: 14 MB, the arrays of `Flights`, for `numpy.load`.
+
+    Raises:
+        ImportError: pandas has nothing to read Parquet with.
+        ValueError: the archive is not the one that is expected.
+        OSError: there is no network.
+    """
+    path = cache_folder() / "flights-3m.npz"
+    if path.exists():
+        return path
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ImportError(
+            "The archive of flights is in Parquet, which takes pyarrow: `pip install pyarrow`. "
+            f"Up to {SAMPLE_ROWS:,} rows are shipped and need neither it nor a network."
+        )
+    with urllib.request.urlopen(URL, timeout=60) as answer:
+        archive = answer.read()
+    found = hashlib.sha256(archive).hexdigest()
+    if found != SHA256:
+        raise ValueError(f"The archive {URL} has the SHA-256 {found} in place of {SHA256}.")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+        member = members.extractfile(MEMBER)
+        assert member is not None
+        flights = from_parquet(member.read())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Under another name until it is whole: a run that is stopped leaves no file that is half done.
+    part = path.with_name(f"{os.getpid()}-{path.name}")
+    np.savez_compressed(part, **flights._asdict())
+    part.replace(path)
+    return path
+
+
+def from_parquet(file: bytes) -> Flights:
+    """The columns that are used, of a Parquet file as vega-datasets has it."""
+    import pandas as pd
+
+    table = pd.read_parquet(io.BytesIO(file), columns=["date", "delay", "distance"])
+    date = table["date"].dt
+    return Flights(
+        minute=(60 * date.hour + date.minute).to_numpy(np.int16),
+        day=date.day_of_year.to_numpy(np.int16),
+        distance=table["distance"].to_numpy(np.int16),
+        delay=table["delay"].to_numpy(np.int16),
+    )
+
+
+def load(num_rows: int | None = None, seed: int = 0) -> Flights:
+    """Flights in random order.
+
+    Args:
+        num_rows: how many. Up to 10,000 are taken from the sample that is shipped; more from the
+            archive, which is fetched the first time. None (default) for all 3,000,000.
+        seed: of the choice. Defaults to 0.
+
+    Returns:
+        The `Flights`.
+
+    Raises:
+        ValueError: there are not as many rows; and as `fetch`.
+
+    Example:
+        >>> from numpyro_contour.examples.flights import load
+        >>> flights = load(5000)
+        >>> len(flights.delay), int(flights.minute.max()) < 1440
+        (5000, True)
+    """
+    num_rows = ROWS if num_rows is None else checks.integer("num_rows", num_rows, at_least=1)
+    if num_rows <= SAMPLE_ROWS:
+        columns = list(read_columns("flights").values())
+    else:
+        with np.load(fetch()) as arrays:
+            columns = [arrays[name] for name in Flights._fields]
+    rows = len(columns[0])
+    if num_rows > rows:
+        raise checks.fail("num_rows", num_rows, f"at most {rows}")
+    chosen = np.random.default_rng(seed).permutation(rows)[:num_rows]
+    return Flights(*(column[chosen].astype(np.int16) for column in columns))
+
+
+def design(minute: np.ndarray, weekday: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    r"""Columns of the regression.
+
+    .. math:: 1,\; l,\; l^2,\; \sin\phi,\; \cos\phi,\; \sin 2\phi,\; \cos 2\phi,\;
+              [\text{Tuesday}], \dots, [\text{Sunday}]; \quad
+              l = \log(\text{distance} / 700),\; \phi = 2\pi\, \text{minute} / 1440
+
+    Args:
+        minute: of the day, (rows,).
+        weekday: 0 for Monday, (rows,).
+        distance: miles, (rows,).
+
+    Returns:
+        A float32 array, (rows, 13), with the names `COLUMNS`.
+    """
+    angle = 2 * np.pi * np.asarray(minute, float) / 1440
+    far = np.log(np.maximum(distance, 1.0) / 700.0)
+    days = [(weekday == day).astype(float) for day in range(1, 7)]
+    waves = [np.sin(angle), np.cos(angle), np.sin(2 * angle), np.cos(2 * angle)]
+    return np.stack([np.ones_like(far), far, far**2, *waves, *days], axis=1).astype(np.float32)
+
+
+def regression(flights: Flights) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs, (rows, 13), and whether each flight was late, (rows,)."""
+    return design(flights.minute, flights.weekday, flights.distance), flights.late
+
+
+def normal_approximation(
+    x: np.ndarray, y: np.ndarray, prior_sd: float
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""The mode of a logistic regression, and the standard deviations of a normal there.
+
+    .. math:: \beta \sim N(0, s^2 I), \quad y_i \sim \text{Bernoulli}(1 / (1 + e^{-x_i^\top \beta}))
+
+    By Newton's method in float64. With very many rows the posterior is normal but for what no
+    draws could show (Bernstein and von Mises).
+
+    Args:
+        x: inputs, (rows, columns).
+        y: 0 or 1, (rows,).
+        prior_sd: s.
+
+    Returns:
+        Mode and standard deviations, (columns,) each.
+    """
+    beta = np.zeros(x.shape[1])
+    for _ in range(30):
+        gradient, hessian = -beta / prior_sd**2, np.eye(len(beta)) / prior_sd**2
+        for part in range(0, len(y), 200_000):
+            rows = x[part : part + 200_000].astype(np.float64)
+            p = 1 / (1 + np.exp(-rows @ beta))
+            gradient += rows.T @ (y[part : part + 200_000] - p)
+            hessian += (rows * (p * (1 - p))[:, None]).T @ rows
+        step = np.linalg.solve(hessian, gradient)
+        beta += step
+        if np.abs(step).max() < 1e-10:
+            break
+    return beta, np.sqrt(np.diag(np.linalg.inv(hessian)))
