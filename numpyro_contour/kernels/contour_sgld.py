@@ -58,7 +58,8 @@ class ContourSGLD(ClimbingKernel):
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Deng, Lin and Liang (2020), Algorithm 1, with continuous weights.
+    Source: Deng, Lin and Liang (2020), equations (2) and (6) and Algorithm 1, with the scheme of
+    section D.1 and continuous weights.
 
     Example:
         >>> import jax, jax.numpy as jnp
