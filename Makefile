@@ -17,6 +17,7 @@ lint: .venv-lint-$(VERSION)/ready
 	.venv-lint-$(VERSION)/bin/mypy
 
 docs: .venv-docs-$(VERSION)/ready
+	.venv-docs-$(VERSION)/bin/python -m pytest README.md docs numpyro_contour
 	.venv-docs-$(VERSION)/bin/sphinx-build --fail-on-warning -b html docs site
 
 benchmark: .venv-benchmark-$(VERSION)/ready
@@ -40,7 +41,7 @@ benchmark: .venv-benchmark-$(VERSION)/ready
 	touch $@
 
 .venv-docs-$(VERSION)/ready: pyproject.toml
-	$(MAKE_ENV) --editable '.[docs,plots]'
+	$(MAKE_ENV) --editable '.[docs]'
 	touch $@
 
 .venv-benchmark-$(VERSION)/ready: pyproject.toml

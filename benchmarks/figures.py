@@ -1,18 +1,19 @@
-"""The figures of docs/diagnose.md: `python -m benchmarks.figures`."""
+"""The figures of docs/diagnose.md and of the first page: `python -m benchmarks.figures`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 from jax import random
-from numpyro.infer import MCMC
+from numpyro.infer import MCMC, NUTS
 
-from numpyro_contour import ContourSGLD, plots, to_inference_data
+from numpyro_contour import ContourSGLD, plots, to_inference_data, weighted_samples
 from numpyro_contour.examples import nine_modes
 
 FOLDER = Path(__file__).parent.parent / "docs" / "figures"
@@ -41,10 +42,66 @@ def mode(posterior: xr.Dataset) -> np.ndarray:
     return (nearest != 1).sum(-1)  # 0 in the middle, 1 at an edge, 2 in a corner
 
 
+def seven_modes(x: jax.Array) -> jax.Array:
+    """The potential energy of seven normals in the plane, with barriers of some 13 nats."""
+    angles = jnp.arange(6) * jnp.pi / 3
+    around = 3.6 * jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1)
+    places = jnp.concatenate([jnp.zeros((1, 2)), around])
+    shares = jnp.array([3.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]) / 12
+    squares = jnp.sum((x - places) ** 2, axis=1) / 0.35**2
+    return -jax.nn.logsumexp(jnp.log(shares) - 0.5 * squares)
+
+
+def trapped() -> plt.Figure:
+    """A chain of NUTS and one of ContourSGLD from the same start, at equal numbers of gradients."""
+    start, kept = jnp.array([3.6, 0.0]), 2000
+    nuts = MCMC(
+        NUTS(potential_fn=seven_modes), num_warmup=1000, num_samples=20_000, progress_bar=False
+    )
+    nuts.warmup(random.key(0), init_params=start, extra_fields=("num_steps",), collect_warmup=True)
+    gradients = int(nuts.get_extra_fields()["num_steps"].sum())
+    nuts.run(random.key(1), extra_fields=("num_steps",))
+    gradients += int(nuts.get_extra_fields()["num_steps"].sum())
+    of_nuts = np.asarray(nuts.get_samples())[:: 20_000 // kept]
+
+    warmup = kept // 4
+    steps = gradients // (warmup + kept)
+    contour = MCMC(
+        ContourSGLD(potential_fn=seven_modes, num_steps=steps),
+        num_warmup=warmup,
+        num_samples=kept,
+        progress_bar=False,
+    )
+    contour.run(random.key(0), init_params=start)
+    flattened, log_weights = (np.asarray(x)[0] for x in weighted_samples(contour))
+    chances = jnp.exp(jnp.asarray(log_weights))
+    even = random.choice(random.key(2), jnp.asarray(flattened), (kept,), p=chances)
+
+    axis = np.linspace(-5.2, 5.2, 200)
+    points = jnp.stack(jnp.meshgrid(axis, axis), axis=-1)
+    energy = np.asarray(jax.vmap(jax.vmap(seven_modes))(points))
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.3), sharey=True, layout="constrained")
+    shown = {
+        "NUTS": (of_nuts, "tab:red"),
+        "ContourSGLD, draws as they come": (flattened, "tab:orange"),
+        "ContourSGLD, draws by weight": (even, "tab:blue"),
+    }
+    for ax, (title, (draws, color)) in zip(axes, shown.items()):
+        ax.contour(axis, axis, energy, levels=np.arange(0, 40, 4), colors="0.8", linewidths=0.6)
+        ax.plot(*np.asarray(draws).T, ".", ms=2, color=color, alpha=0.6)
+        ax.set(title=title, aspect="equal", xlabel="$x_1$", xlim=axis[[0, -1]], ylim=axis[[0, -1]])
+    axes[0].set_ylabel("$x_2$")
+    figure.suptitle(
+        f"Seven modes, one chain each from the rightmost, {steps * (warmup + kept):,} gradients"
+    )
+    return figure
+
+
 def main() -> None:
     """Write them all."""
     plt.switch_backend("Agg")
     FOLDER.mkdir(exist_ok=True)
+    trapped().savefig(FOLDER / "trapped.png", dpi=100)
     idata = run()
     drawn = {
         "energy_histogram": plots.plot_energy_histogram(idata, figsize=(6, 4)),

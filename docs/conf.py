@@ -1,11 +1,37 @@
 """Configuration of the documentation."""
 
+import os
+
 import numpyro_contour
 
 project = "numpyro_contour"
 author = "The numpyro_contour developers"
 version = release = numpyro_contour.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-myst_enable_extensions = ["dollarmath"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
 html_theme = "furo"
+html_title = "numpyro_contour"
+html_favicon = "figures/favicon.svg"
+exclude_patterns = ["programs"]
 autodoc_member_order = "bysource"
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+# Headings are targets of links, which are checked.
+myst_heading_anchors = 4
+# Pages with code and notebooks are run; those whose code has not changed since are not run again.
+nb_execution_mode = "cache"
+nb_execution_timeout = 900
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+# Notebooks are to print no warning; this one says that arviz 0.23 is the last of its kind.
+os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning:arviz")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")

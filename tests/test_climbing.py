@@ -14,7 +14,7 @@ from scipy import stats
 
 from numpyro_contour import ContourSGLD, EnergyPartition, diagnose, to_inference_data
 from numpyro_contour import weighted_samples as weigh
-from numpyro_contour.samplers.climbing import climbing
+from numpyro_contour.samplers.climbing import climbing, first_learning, learnt, log_theta_of
 from numpyro_contour.samplers.levels import LevelSteps
 from numpyro_contour.schedules import Constant
 from numpyro_contour.widening import WideningPartition
@@ -167,6 +167,46 @@ def test_a_deeper_mode_is_found_and_weighed():
     assert abs(masses.mean() - 0.8) < 4 * error
     # All chains began in the other mode, whose mean energy is 4.1, and moved their bins down.
     assert np.all(np.asarray(mcmc.last_state.partition.typical) < 3.3)
+
+
+def test_energies_that_were_never_seen_keep_nothing_waiting():
+    """Up and down between the fourth bin and the last: the lower bins are another mode's."""
+    bins = WideningPartition(0.5, 1.5, 1.5, 12.0, 20.0, 12)
+    centres = 0.5 * (bins.edges[1:] + bins.edges[:-1])
+
+    def visit(learning, bin_number):
+        return learnt(
+            learning,
+            bins,
+            centres[bin_number],
+            bin_number,
+            1.0,
+            jnp.asarray(True),
+            Constant(0.0),
+            jnp.asarray(True),
+        )
+
+    @jax.jit
+    def visits(learning, numbers):
+        return jax.lax.scan(lambda state, j: (visit(state, j), state.gain), learning, numbers)
+
+    below_the_top, trip = np.tile(np.r_[3:10, 10:3:-1], 100), np.r_[3:12, 10:3:-1]
+    learning, gains = visits(first_learning(12), jnp.asarray(below_the_top))
+    np.testing.assert_array_equal(gains, 0.5)
+    learning, gains = visits(learning, jnp.asarray(np.tile(trip, 400)))
+    # Halved at each top, until it is the number of bins over that of the steps.
+    np.testing.assert_allclose(gains[: 4 * len(trip) : len(trip)], [0.5, 0.25, 0.125, 0.0625])
+    steps = len(below_the_top) + 400 * len(trip)
+    assert float(learning.gain) == pytest.approx(12 / steps, rel=1e-3)
+    log_theta = log_theta_of(learning, bins, 1.0)
+    np.testing.assert_allclose(log_theta[:3], log_theta[3], rtol=1e-5)
+    # A deeper mode is found: theta there begins from that of the lowest bin before it.
+    begun = visit(learning, jnp.asarray(1))
+    assert float(begun.gain) == 0.5
+    assert int(begun.steps) == 1
+    from_there = log_theta_of(begun, bins, 1.0)
+    np.testing.assert_allclose(from_there[1] - from_there[2:4], [0.5, 0.5], atol=1e-4)
+    np.testing.assert_allclose(from_there[0], from_there[1], rtol=1e-5)
 
 
 def subsampled(y):
