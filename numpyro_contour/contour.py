@@ -37,9 +37,9 @@ WEIGHTS = ("consistent", "piecewise")
 class Flattening:
     """How the density is flattened; the arguments are those of `ContourSGLD`."""
 
-    #: how much is flattened, at least 0: 0 nothing, 1 to equal probability of all bins
+    #: how much is flattened, at least 0; 0 is nothing, 1 is to equal probability of all bins
     zeta: float = 0.75
-    #: where log theta of a bin stands: "forward", at its left edge, "midpoint" or "backward"
+    #: where log theta of a bin stands, at its left edge "forward", "midpoint" or "backward"
     interpolation: str = "forward"
     #: whether Psi never rises with the energy
     one_sided: bool = True

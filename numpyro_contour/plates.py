@@ -26,9 +26,9 @@ MinibatchSize = int | Mapping[str, int] | None
 class SubsamplePlates:
     """The plates of a model whose rows are chosen here."""
 
-    #: subsampled plates: name to (size, minibatch size)
+    #: subsampled plates, name to (size, minibatch size)
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    #: plates that take all their rows against the model's own `subsample_size`: name to size
+    #: plates that take all their rows against the model's own `subsample_size`, name to size
     whole: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:

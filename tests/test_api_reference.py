@@ -24,6 +24,9 @@ PAGES = [DOCS / "api.md", *sorted((DOCS / "api").glob("*.md"))]
 
 ALL = "all"
 
+#: Of a field or a property Napoleon takes the text before a colon for its type.
+COLON = "a colon"
+
 #: Names without a formula or without a source, and why. A dot at the end: all of a module.
 WITHOUT_FORMULA = {
     "a picture, a table or a report of what has formulas": (
@@ -86,6 +89,7 @@ WITHOUT_SOURCE = {
         "contour.initial_theta",
         "contour.nodes",
         "diffusions.clip_drift",
+        "diffusions.base.normal_like",
         "samplers.base.",
         "guard.",
         "minibatch.constrained",
@@ -286,13 +290,18 @@ def raised(function):
     return found
 
 
-def documented_fields(found):
-    """The fields of a container that its source says something of."""
-    lines, known = inspect.getsource(found).splitlines(), set()
-    for above, line in pairwise(lines):
-        if above.strip().startswith("#:") and (match := re.match(r" +(\w+):", line)):
-            known.add(match[1])
-    return known | set(entries(sections(found.__doc__).get("Attributes", [])))
+def texts_of_fields(found):
+    """What the source of a container says of its fields, by name."""
+    known, text = entries(sections(found.__doc__).get("Attributes", [])), []
+    for line in inspect.getsource(found).splitlines():
+        if line.strip().startswith("#:"):
+            text.append(line.strip().removeprefix("#:"))
+        elif (match := re.match(r" +(\w+):", line)) and text:
+            known[match[1]] = "".join(text)
+            text = []
+        else:
+            text = []
+    return known
 
 
 def fields(found):
@@ -314,10 +323,9 @@ def faults_of(name):
     if not is_class and inspect.signature(found).return_annotation not in ("None", None):
         faults += [] if "Returns" in sections(own) else ["no Returns"]
     if is_class and is_container(found):
-        known = documented_fields(found)
-        faults += [
-            f"no text for the field {field}" for field in fields(found) if field not in known
-        ]
+        known = texts_of_fields(found)
+        faults += [f"no text for the field {one}" for one in fields(found) if one not in known]
+        faults += [f"{field}: {COLON}" for field, text in known.items() if ":" in text]
     elif name.kind != "method":
         faults += [] if ">>>" in (own or "") else ["no Example"]
         faults += [] if ".. math::" in own or ":math:" in own else ["no formula"]
@@ -365,7 +373,8 @@ def faults_of_member(member):
     full, found = member
     short = full.rpartition(".")[2]
     if isinstance(found, property) or not is_code(found):  # a cached property is one too
-        return [f"{short}: {fault}" for fault in faults_of_text(found.__doc__)]
+        colon = [COLON] if ":" in (found.__doc__ or "").split("\n")[0] else []
+        return [f"{short}: {fault}" for fault in faults_of_text(found.__doc__) + colon]
     function = getattr(found, "__func__", found)
     faults = [*faults_of_text(function.__doc__), *faults_of_arguments(full, function)]
     if inspect.signature(function).return_annotation not in ("None", None):

@@ -67,7 +67,23 @@ class Diffusion(NamedTuple):
 
 
 def normal_like(key: jax.Array, tree: Any) -> Any:
-    """Standard normals in the shape of `tree`."""
+    r"""Standard normals in the structure of a position.
+
+    .. math:: R_i \sim N(0, 1)
+
+    Args:
+        key: random key.
+        tree: a position, any pytree of floats.
+
+    Returns:
+        Independent standard normals in the structure, shapes and types of `tree`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.diffusions.base import normal_like
+        >>> normal_like(jax.random.key(0), {"x": jnp.zeros(3)})["x"].shape
+        (3,)
+    """
     leaves, structure = jax.tree.flatten(tree)
     keys = [key] if len(leaves) == 1 else random.split(key, len(leaves))
     return jax.tree.unflatten(

@@ -267,7 +267,7 @@ class ContourKernel(SGMCMCKernel):
 
     @property
     def node_offset(self) -> float:
-        """Distance from a bin's left edge to its node, in bin widths: 0, 0.5 or 1."""
+        """Distance from a bin's left edge to its node in bin widths, 0, 0.5 or 1."""
         return NODE_OFFSETS[self._flattening.interpolation]
 
     def _trust(self, warmup: Any) -> jax.Array | float:

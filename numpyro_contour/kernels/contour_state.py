@@ -24,7 +24,7 @@ class ContourState(NamedTuple):
     log_weight: jax.Array
     #: log importance weight of the draw alone
     draw_log_weight: jax.Array
-    #: the part of it that is time: 0 unless the guard reduced the step
+    #: the part of it that is time, 0 unless the guard reduced the step
     log_time_weight: jax.Array
     #: bin of the draw's potential energy, from 0
     energy_bin: jax.Array
@@ -36,7 +36,7 @@ class ContourState(NamedTuple):
     lowest_energy: jax.Array
     #: highest potential energy of the positions that the draw stands for, in nats
     highest_energy: jax.Array
-    #: state of the pure sampler: where the chain is, and theta, the partition and all counts
+    #: state of the pure sampler, where the chain is, theta, the partition and all counts
     sampler: ContourSamplerState | ClimbingState
     #: random key of the next draw
     rng_key: jax.Array

@@ -26,7 +26,7 @@ class SGLDState(NamedTuple):
     draw_log_weight: jax.Array
     #: step size of the step that left the draw
     step_size: jax.Array
-    #: state of the pure sampler: where the chain is and the guard's counts
+    #: state of the pure sampler, where the chain is and the guard's counts
     sampler: Any
     #: random key of the next draw
     rng_key: jax.Array
