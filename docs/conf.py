@@ -28,6 +28,8 @@ autodoc_member_order = "bysource"
 # Types, shapes and units are in the texts of the arguments.
 autodoc_typehints = "none"
 napoleon_use_rtype = False
+# Arguments that share a text stand side by side.
+napoleon_use_param = False
 # Longer signatures have a line for each argument.
 python_maximum_signature_line_length = 80
 # Values of arguments such as "forward" are quoted as code has them.

@@ -1,7 +1,8 @@
 """Names in single backticks link to the reference, as short as docstrings write them.
 
 Sphinx finds `ContourSGLD` from other names of its own module only. Here a name, or the end of one,
-links where the reference has one class or function of that name. Others, arguments say, are code.
+links where the reference has one class or function of that name. Others, arguments say, are code,
+and examples are called `model` and `run` as arguments and methods are: their names take a module.
 """
 
 from typing import Any
@@ -26,6 +27,7 @@ def link(
         (page, anchor)
         for name, _, kind, page, anchor, _ in domain.get_objects()
         if kind in _KINDS and f".{name}".endswith(f".{target}")
+        if "." in target or ".examples." not in name
     }
     if len(found) != 1:
         return None

@@ -66,7 +66,7 @@ class EnergyPartition:
             energy: potential energies in nats, of any shape.
 
         Returns:
-            Places, of the shape of `energy`: i at the left edge of bin i, not clipped.
+            Places, of the shape of `energy`, i at the left edge of bin i; they are not clipped.
         """
         return (energy - self.lower) / self.width
 
