@@ -1,8 +1,11 @@
 """Configuration of the documentation."""
 
 import os
+import sys
 
 import numpyro_contour
+
+sys.path.insert(0, os.path.dirname(__file__))
 
 project = "numpyro_contour"
 author = "The numpyro_contour developers"
@@ -16,6 +19,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "sphinx_design",
+    "short_names",
 ]
 html_theme = "furo"
 html_title = "numpyro_contour"
@@ -24,6 +28,15 @@ html_css_files = ["site.css"]
 html_favicon = "figures/favicon.svg"
 exclude_patterns = ["programs"]
 autodoc_member_order = "bysource"
+# Types, shapes and units are in the texts of the arguments.
+autodoc_typehints = "none"
+napoleon_use_rtype = False
+# Arguments that share a text stand side by side.
+napoleon_use_param = False
+# Longer signatures have a line for each argument.
+python_maximum_signature_line_length = 80
+# Values of arguments such as "forward" are quoted as code has them.
+smartquotes_action = "De"
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["dollarmath", "colon_fence"]

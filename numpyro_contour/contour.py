@@ -37,16 +37,20 @@ WEIGHTS = ("consistent", "piecewise")
 class Flattening:
     """How the density is flattened; the arguments are those of `ContourSGLD`."""
 
+    #: how much is flattened, at least 0; 0 is nothing, 1 is to equal probability of all bins
     zeta: float = 0.75
+    #: where log theta of a bin stands, at its left edge "forward", "midpoint" or "backward"
     interpolation: str = "forward"
+    #: whether Psi never rises with the energy
     one_sided: bool = True
+    #: lower bound of the gradient multiplier, below 1, or None
     multiplier_bound: float | None = -1.0
 
 
 class LogPsi(NamedTuple):
     """The flattening function at one potential energy."""
 
-    #: log Psi(u)
+    #: log Psi(u), up to the common `decay` of theta
     value: jax.Array
     #: 1 + zeta * tau * dlogPsi/du
     gradient_multiplier: jax.Array
@@ -86,7 +90,27 @@ def known_theta(theta: Any, num_bins: int) -> np.ndarray:
 
 
 def initial_theta(num_bins: int, theta: Any = None) -> ThetaState:
-    """Theta before any visit: uniform, or as it is given."""
+    r"""Theta before any visit: uniform, or as it is given.
+
+    .. math:: \theta_0(i) = 1 / m
+
+    Args:
+        num_bins: m, the number of bins.
+        theta: known probabilities of the bins, (num_bins,), which need not sum to 1. None (default)
+            for equal ones.
+
+    Returns:
+        A `ThetaState` without visits.
+
+    Raises:
+        ValueError: `theta` is not one finite number above 0 for each bin.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour.contour import initial_theta
+        >>> jnp.exp(initial_theta(4).log_theta).tolist()
+        [0.25, 0.25, 0.25, 0.25]
+    """
     dtype = jnp.result_type(float)
     if theta is None:
         log_theta = jnp.full((num_bins,), -jnp.log(num_bins), dtype)
@@ -122,9 +146,29 @@ def nodes(
 
     .. math:: \log\Psi_j = \max_i \{\log\theta(i) - B \max(j - i, 0)\}
 
-    where B is the largest drop of log Psi over a bin that keeps the gradient multiplier above
-    its bound. Bins to the right of j take part because Psi is one-sided: it never rises with the
-    energy. Without a bound or without one-sidedness that half of the maximum is left out.
+    where :math:`B = (1 - b) \Delta u / (\zeta\tau)` is the largest drop of log Psi over a bin that
+    keeps the gradient multiplier above its bound b. Bins to the right of j take part because Psi is
+    one-sided: it never rises with the energy. Without a bound or without one-sidedness that half of
+    the maximum is left out.
+
+    Args:
+        log_theta: log theta, (num_bins,).
+        at: numbers of bins j, (n,).
+        partition: the energy partition.
+        temperature: :math:`\tau`, ().
+        flattening: zeta and the shape of Psi.
+
+    Returns:
+        Log Psi at the nodes, (n,).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.contour import Flattening, nodes
+        >>> log_theta = jnp.array([-3.0, -1.0, -9.0])
+        >>> partition = EnergyPartition(0.0, 3.0, 3)
+        >>> nodes(log_theta, jnp.arange(3), partition, 1.0, Flattening(zeta=1.0)).tolist()
+        [-1.0, -1.0, -3.0]
     """
     if flattening.multiplier_bound is None and not flattening.one_sided:
         return log_theta[at]
@@ -146,17 +190,34 @@ def log_psi(
 ) -> LogPsi:
     r"""The flattening function log Psi and the gradient multiplier at a potential energy.
 
-    log Psi is piecewise linear between the nodes of the bins and constant outside them; the
-    sampled density is :math:`\pi(x) / \Psi(U(x))^\zeta`.
+    .. math:: \log\Psi(u) = (1 - t) \log\Psi_j + t \log\Psi_{j+1}, \qquad
+              \lambda(u) = 1 + \zeta\tau \frac{\log\Psi_{j+1} - \log\Psi_j}{\Delta u}
+
+    for an energy at the share t of the way from the node of bin j to the next; constant, with a
+    multiplier of 1, outside the nodes. The sampled density is
+    :math:`\pi(x) / \Psi(U(x))^\zeta`.
 
     Args:
         log_theta: log theta, (num_bins,).
         energy: potential energy u, in nats, ().
         partition: the energy partition.
-        temperature: tau.
+        temperature: :math:`\tau`, ().
         flattening: zeta and the shape of Psi.
 
-    Source: Deng, Lin and Liang (2020), equation (6) for "backward", section D.1 for "forward".
+    Returns:
+        A `LogPsi`: log Psi, the gradient multiplier, and whether its bound decides it.
+
+    Source: Deng, Lin and Liang (2020), equations (5) and (6) for "backward", section D.1 for
+    "forward".
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.contour import Flattening, log_psi
+        >>> log_theta = jnp.array([-1.0, -2.0, -4.0])
+        >>> psi = log_psi(log_theta, 0.5, EnergyPartition(0.0, 3.0, 3), 1.0, Flattening(zeta=0.75))
+        >>> float(psi.value), float(psi.gradient_multiplier)
+        (-1.5, 0.25)
     """
     last = partition.num_bins - 1
     place = partition.coordinate(energy) - NODE_OFFSETS[flattening.interpolation]
@@ -189,10 +250,24 @@ def log_flattening(
     Args:
         theta: theta before the update with this energy.
         psi: `log_psi` of the same theta at the energy.
-        energy_bin: J, from 0.
+        energy_bin: J, from 0, ().
         flattening: zeta and the shape of Psi.
-        weight: "consistent" for the continuous Psi that drives the drift, "piecewise" for the
-            paper's :math:`\theta(J)^\zeta`.
+        weight: "consistent" (default) for the continuous Psi that drives the drift, "piecewise" for
+            the paper's :math:`\theta(J)^\zeta`.
+
+    Returns:
+        The log weight, ().
+
+    Source: Deng, Lin and Liang (2020), Theorem 2, for "piecewise".
+
+    Example:
+        >>> import math
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.contour import Flattening, initial_theta, log_flattening, log_psi
+        >>> theta, shape = initial_theta(4), Flattening(zeta=0.75)
+        >>> psi = log_psi(theta.log_theta, 0.5, EnergyPartition(0.0, 4.0, 4), 1.0, shape)
+        >>> round(math.exp(log_flattening(theta, psi, 0, shape)), 4)  # a quarter to the power 0.75
+        0.3536
     """
     value = theta.log_theta[energy_bin] if weight == "piecewise" else psi.value
     return flattening.zeta * (value - theta.decay)
@@ -208,8 +283,20 @@ def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) 
 
     Args:
         theta: the estimate so far.
-        energy_bin: J, from 0.
-        log_gain: log a; a gain that underflows, or -inf, leaves theta as it is.
+        energy_bin: J, from 0, ().
+        log_gain: log a, (); a gain that underflows, or -inf, leaves theta as it is.
+
+    Returns:
+        The estimate after it, whose visits of the bin are one more.
+
+    Source: Deng, Lin and Liang (2020), equation (10), where :math:`a = \omega \theta(J)^\zeta`.
+
+    Example:
+        >>> import jax.numpy as jnp, numpy as np
+        >>> from numpyro_contour.contour import initial_theta, update_theta
+        >>> theta = update_theta(initial_theta(4), 0, jnp.log(0.1))
+        >>> print(np.exp(theta.log_theta - theta.decay).round(3))
+        [0.325 0.225 0.225 0.225]
     """
     amount = jnp.minimum(jnp.exp(log_gain), MAXIMUM_GAIN)
     decay = theta.decay - jnp.log1p(-amount)

@@ -84,7 +84,7 @@ def weighted_mcse(
         x: draws, (chains, draws, ...).
         log_weights: log importance weights, (chains, draws).
         method: "mean" (default), "sd", "median" or "quantile".
-        prob: which quantile, in (0, 1), for "quantile" only.
+        prob: which quantile, in (0, 1), for "quantile". None (default) for the other methods.
 
     Returns:
         An array of the shape of one draw; NaN with fewer than 4 draws a chain.
@@ -125,7 +125,8 @@ def weighted_ess(x: Any, log_weights: Any, method: str = "bulk", prob: Any = Non
         x: draws, (chains, draws, ...).
         log_weights: log importance weights, (chains, draws).
         method: "bulk" (default), "tail", "mean", "sd", "median" or "quantile".
-        prob: the quantile, for "quantile"; the two quantiles, for "tail", (0.05, 0.95) by default.
+        prob: the quantile, in (0, 1), for "quantile"; the two quantiles, for "tail". None (default)
+            for (0.05, 0.95), and for the other methods.
 
     Returns:
         An array of the shape of one draw; NaN with fewer than 4 draws a chain.
@@ -195,21 +196,24 @@ def weighted_rhat(x: Any, log_weights: Any) -> np.ndarray:
 
 
 def pareto_khat(log_weights: Any) -> float:
-    r"""The shape of the right tail of the weights, by Pareto smoothed importance sampling.
+    r"""The shape k of the right tail of the weights, by Pareto smoothed importance sampling.
 
-    Below 0.7 the weighted means can be trusted to have errors of the size that is reported; from 1
-    on the mean of the weights themselves is not finite.
+    .. math:: P(w > u + y \mid w > u) \approx (1 + k y / \sigma)^{-1 / k}
+
+    for the largest weights, those above u. Below 0.7 the weighted means can be trusted to have
+    errors of the size that is reported; from 1 on the mean of the weights themselves is not finite.
 
     Args:
         log_weights: log importance weights, (chains, draws); each chain is normalised first.
 
     Returns:
-        k-hat; -inf for weights that are equal in the tail, which has then no shape.
+        k-hat; -inf for weights that are equal in the tail, which has then no shape; NaN where fewer
+        than 25 draws have weight.
 
     Raises:
         ValueError: as `normalise`.
 
-    Source: Vehtari et al. (2024), ArviZ's implementation.
+    Source: Vehtari et al. (2024), as ArviZ computes it.
 
     Example:
         >>> import numpy as np

@@ -55,6 +55,8 @@ def weighted_mean(x: Any, log_weights: Any) -> np.ndarray:
     Raises:
         ValueError: as `normalise`, or the shapes do not fit.
 
+    Source: Deng, Lin and Liang (2020), Theorem 2, for one chain.
+
     Example:
         >>> import numpy as np
         >>> from numpyro_contour.diagnostics import weighted_mean
@@ -107,7 +109,7 @@ def weighted_quantile(x: Any, log_weights: Any, probs: float | Sequence[float]) 
 
     Sorted draw k stands at :math:`p_k = (C_k - C_1) / (C_n - C_1)` with
     :math:`C_k = \sum_{j < k} w_j + w_k / 2`; between draws one interpolates. On equal weights that
-    is NumPy's "linear" method, type 7 of Hyndman and Fan (1996).
+    is NumPy's "linear" method.
 
     Args:
         x: draws, (chains, draws, ...).
@@ -115,10 +117,13 @@ def weighted_quantile(x: Any, log_weights: Any, probs: float | Sequence[float]) 
         probs: one probability or several, in [0, 1].
 
     Returns:
-        An array (..., probs), of the shape of one draw for a single probability.
+        An array (..., probs) whose first axes are those of one draw; of the shape of one draw for a
+        single probability.
 
     Raises:
         ValueError: as `weighted_mean`, or a probability is outside [0, 1].
+
+    Source: Hyndman and Fan (1996), type 7, on equal weights.
 
     Example:
         >>> import numpy as np
@@ -187,20 +192,26 @@ def checked_prob(prob: float) -> float:
 
 
 def weighted_hdi(x: Any, log_weights: Any, prob: float = 0.94) -> np.ndarray:
-    """The highest density interval: the narrowest one whose draws weigh more than `prob` in all.
+    r"""The highest density interval: the narrowest one whose draws weigh more than `prob` in all.
 
-    It is one interval also where the posterior has several modes: look at the draws then.
+    .. math:: \min_{i \le j} \bigl(x_{(j)} - x_{(i)}\bigr) \quad \text{such that} \quad
+              \sum_{k = i}^j w_{(k)} > p \sum_k w_k
+
+    over the draws in rising order; with p = 1 all of them. It is one interval also where the
+    posterior has several modes: look at the draws then.
 
     Args:
         x: draws, (chains, draws, ...).
         log_weights: log importance weights, (chains, draws).
-        prob: probability inside, in (0, 1]. Defaults to 0.94.
+        prob: probability p inside, in (0, 1]. Defaults to 0.94.
 
     Returns:
         An array (..., 2), lower and upper ends, which are draws.
 
     Raises:
         ValueError: as `weighted_eti`.
+
+    Source: Chen and Shao (1999), on equal weights.
 
     Example:
         >>> import numpy as np

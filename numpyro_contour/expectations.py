@@ -15,6 +15,7 @@ from numpyro_contour.resampling import weighted_groups
 class Expectation(NamedTuple):
     """An estimate of a posterior expectation; each an array of the shape of one value of f."""
 
+    #: the weighted mean
     mean: np.ndarray
     #: Monte Carlo standard error of the mean
     mcse: np.ndarray

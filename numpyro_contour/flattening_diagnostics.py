@@ -54,14 +54,15 @@ def histogram_flatness(visits: Any) -> np.ndarray:
 def round_trips(lowest: Any, highest: Any, low: float, high: float) -> np.ndarray:
     """How often each chain went from low energies up to high ones and back.
 
-    A draw that stands for a window of positions may have been at both in it, in an unknown order;
-    it then counts as one way, so that the number is never too large.
+    Counting begins when a chain is first low. A draw that stands for a window of positions may have
+    been at both in it, in an unknown order; it then counts as one way, so that the number is never
+    too large.
 
     Args:
-        lowest: lowest energy, or bin, of the positions of each draw, (chains, draws).
+        lowest: lowest energy in nats, or bin, of the positions of each draw, (chains, draws).
         highest: the highest, (chains, draws); the same array where a draw is one position.
-        low: energy up to which a chain is low.
-        high: energy from which it is high, above `low`.
+        low: energy, or bin, up to which a chain is low.
+        high: energy, or bin, from which it is high, above `low`.
 
     Returns:
         Whole round trips of each chain, (chains,).
@@ -151,6 +152,8 @@ def theta_spread(theta: Any, lower: Any, upper: Any) -> np.ndarray:
     Raises:
         ValueError: the shapes differ.
 
+    Source: the distance of Kolmogorov, which the number of bins does not enter.
+
     Example:
         >>> from numpyro_contour.diagnostics import theta_spread
         >>> lower, upper = [[0, 1], [0, 1]], [[1, 2], [1, 2]]
@@ -182,7 +185,11 @@ def distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def counted_share(counts: Any, steps: Any) -> np.ndarray:
-    """The share of the steps in which something happened while draws were collected.
+    r"""The share of the steps in which something happened while draws were collected.
+
+    .. math:: (n_D - n_1) / (k_D - k_1)
+
+    with n the count and k the steps at the first and at the last of D draws.
 
     Args:
         counts: how often it had happened up to each draw, (chains, draws).
@@ -213,7 +220,9 @@ def counted_share(counts: Any, steps: Any) -> np.ndarray:
 
 
 def end_masses(theta: Any) -> np.ndarray:
-    """The probabilities of the first and of the last energy bin, which have no outer edge.
+    r"""The probabilities of the first and of the last energy bin, which have no outer edge.
+
+    .. math:: \theta(i) / \textstyle\sum_j \theta(j), \qquad i \in \{0, m - 1\}
 
     Args:
         theta: probabilities of the bins, (..., bins); or visits.
@@ -235,14 +244,16 @@ def end_masses(theta: Any) -> np.ndarray:
 
 
 def noise_in_bins(noise: Any, width: Any) -> np.ndarray:
-    """The noise of the potential energy over the width of a bin, the median of each chain.
+    r"""The noise of the potential energy over the width of a bin, the median of each chain.
+
+    .. math:: \operatorname{med}_d\, \sigma_{cd} / \Delta u_c
 
     Args:
         noise: standard deviation of the energy's estimate at each draw in nats, (chains, draws).
         width: width of a bin in nats, (chains,).
 
     Returns:
-        An array (chains,).
+        The noise in bin widths, (chains,).
 
     Raises:
         ValueError: a shape is another one.
@@ -259,17 +270,19 @@ def noise_in_bins(noise: Any, width: Any) -> np.ndarray:
 
 
 def share_above(energy: Any, typical: float) -> np.ndarray:
-    """The share of the draws whose potential energy is above the typical one, weights not counted.
+    r"""The share of the draws whose potential energy is above the typical one, weights not counted.
+
+    .. math:: \frac1D \sum_d 1\{U_{cd} > u\}
 
     With weights counted it is a half at the weighted median; what it is more than that without
     them went into climbing.
 
     Args:
         energy: potential energies of the draws in nats, (chains, draws).
-        typical: an energy in nats, for instance the weighted median.
+        typical: u, an energy in nats, for instance the weighted median.
 
     Returns:
-        An array (chains,).
+        The share of each chain, (chains,), in [0, 1].
 
     Raises:
         ValueError: the shape is not (chains, draws).

@@ -32,13 +32,40 @@ class GuardState(NamedTuple):
 
 
 def initial_guard() -> GuardState:
-    """A guard that has not acted."""
+    """A guard that has not acted.
+
+    Returns:
+        A `GuardState` of a whole step size and counts of 0.
+
+    Example:
+        >>> from numpyro_contour.guard import initial_guard
+        >>> float(initial_guard().step_scale)
+        1.0
+    """
     count = jnp.zeros((), jnp.int32)
     return GuardState(jnp.ones((), jnp.result_type(float)), count, count)
 
 
 def update_guard(guard: GuardState, accepted: jax.Array, clipped: jax.Array) -> GuardState:
-    """The guard after one attempt."""
+    r"""The guard after one attempt.
+
+    .. math:: s \leftarrow \begin{cases} \min(2^{0.1} s, 1) & \text{accepted} \\
+              \max(s / 2, 2^{-60}) & \text{refused} \end{cases}
+
+    Args:
+        guard: the guard before it; s is its `step_scale`.
+        accepted: whether the attempt moved the chain, ().
+        clipped: whether its drift was clipped, ().
+
+    Returns:
+        The guard after it.
+
+    Example:
+        >>> from numpyro_contour.guard import initial_guard, update_guard
+        >>> guard = update_guard(initial_guard(), accepted=False, clipped=False)
+        >>> float(guard.step_scale), int(guard.refused)
+        (0.5, 1)
+    """
     scale = jnp.where(
         accepted,
         jnp.minimum(guard.step_scale * _RECOVERY, 1.0),

@@ -80,19 +80,21 @@ def to_inference_data(
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
         theta: as in `weighted_samples`.
         energy: as in `weighted_samples`.
-        coords: coordinate values, `{dimension: values}`.
+        coords: coordinate values, `{dimension: values}`. None (default) for numbers from 0.
         dims: names of dimensions, `{variable: [dimension, ...]}`. None (default) for the names of
             the plates.
         log_likelihood: whether to evaluate the log likelihood of every row at every draw, in
             chunks; it takes draws times rows of memory. Defaults to False.
         prior: draws from the prior, `{variable: (draws, ...)}`; variables that are not the
-            posterior's make a group `prior_predictive`.
+            posterior's make a group `prior_predictive`. None (default) for none.
         posterior_predictive: one predictive draw for each posterior draw, with its weight,
             `{variable: (chains, draws, ...)}` or (chains * draws, ...), as `predictive` returns.
-        predictions: the same for new data.
-        constant_data: data that is not modelled, `{variable: array}`.
-        collect_theta: whether to export theta at each draw (default), or at every so many draws,
-            with the dimension `theta_draw`; it takes draws times bins of memory.
+            None (default) for none.
+        predictions: the same for new data. None (default) for none.
+        constant_data: data that is not modelled, `{variable: array}`. None (default) for none.
+        collect_theta: True (default) to export theta at each draw, which takes draws times bins of
+            memory; an integer to export it at every so many draws, with the dimension `theta_draw`;
+            False for no theta.
 
     Returns:
         An `arviz.InferenceData`, or an `xarray.DataTree` with arviz 1.x.

@@ -34,11 +34,38 @@ from numpyro_contour.plates import (
 
 @dataclass(frozen=True)
 class ModelPotential:
-    """The potential energy of a model in unconstrained space, over any choice of rows."""
+    r"""The potential energy of a model in unconstrained space, over any choice of rows.
 
+    .. math:: \tilde U(z) = -\log p(x(z)) - \log|\det \partial x / \partial z|
+              - \frac Nn \sum_{i \in B} \log p(y_i \mid x(z))
+
+    with B the n rows of a minibatch out of N, and one such sum for each subsample plate with
+    observations. It is made by `ModelPotential.of`. Discrete latent variables are summed out.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> from numpyro_contour.minibatch import ModelPotential
+        >>> def model(y):
+        ...     mu = numpyro.sample("mu", dist.Normal(0, 10))
+        ...     with numpyro.plate("rows", len(y), subsample_size=2) as idx:
+        ...         numpyro.sample("y", dist.Normal(mu, 1), obs=y[idx])
+        >>> potential = ModelPotential.of(model, (jnp.arange(4.0),))
+        >>> potential.plates.sizes
+        {'rows': (4, 2)}
+        >>> round(float(potential.full({"mu": jnp.array(0.0)})), 2)
+        13.9
+        >>> rows = {"rows": jnp.array([1, 3])}
+        >>> round(float(potential.at({"mu": jnp.array(0.0)}, rows)), 2)
+        16.9
+    """
+
+    #: a NumPyro model
     model: Callable
+    #: its arguments
     model_args: tuple
+    #: its keyword arguments
     model_kwargs: dict
+    #: its subsampled plates
     plates: SubsamplePlates
     #: the sets of subsampled plates around observations
     groups: tuple[tuple[str, ...], ...]
@@ -57,12 +84,16 @@ class ModelPotential:
 
         Args:
             model: a NumPyro model.
-            model_args: its arguments.
-            model_kwargs: its keyword arguments.
-            minibatch_size: as in `find_subsample_plates`.
+            model_args: its arguments. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+            minibatch_size: as for `SGLD`. None (default) for the model's own.
+
+        Returns:
+            The potential energy.
 
         Raises:
-            ValueError: as `find_subsample_plates`, `enumeration_dim` and `check_groups`.
+            ValueError: `minibatch_size` does not fit the model's plates; a latent variable is
+                inside a subsampled plate; or observations there do not follow its indices.
         """
         model_args, model_kwargs = indexable((model_args, model_kwargs or {}))
         plates = find_subsample_plates(model, model_args, model_kwargs, minibatch_size)
@@ -85,7 +116,15 @@ class ModelPotential:
         return subsample_rows(seeded, indices)
 
     def at(self, position: dict, indices: Mapping[str, jax.Array]) -> jax.Array:
-        """The potential energy at an unconstrained position over the given rows, scaled to all."""
+        """The potential energy over the given rows, scaled to all.
+
+        Args:
+            position: unconstrained values of the latent sites, by name.
+            indices: the rows of each subsampled plate, `{plate: (n,)}`.
+
+        Returns:
+            The potential energy in nats, ().
+        """
         if self.first_available_dim is None:
             return potential_energy(
                 self.rows(indices), self.model_args, self.model_kwargs, position
@@ -113,15 +152,34 @@ class ModelPotential:
         )
 
     def minibatch(self, key: jax.Array, position: dict) -> jax.Array:
-        """An unbiased estimate of the potential energy from a fresh minibatch."""
+        """An unbiased estimate of the potential energy from a fresh minibatch.
+
+        Args:
+            key: random key.
+            position: unconstrained values of the latent sites, by name.
+
+        Returns:
+            The estimate in nats, ().
+        """
         return self.at(position, self.plates.draw(key))
 
     def full(self, position: dict) -> jax.Array:
-        """The potential energy over all data."""
+        """The potential energy over all data.
+
+        Args:
+            position: unconstrained values of the latent sites, by name.
+
+        Returns:
+            The potential energy in nats, ().
+        """
         return self.at(position, self.plates.all_rows())
 
     def observations(self) -> dict[str, jax.Array]:
-        """The observed values of every observed site, over all rows."""
+        """The observed values of every observed site, over all rows.
+
+        Returns:
+            Arrays by name of site.
+        """
 
         @jax.jit  # so that what the observations do not need is not computed
         def observe() -> dict[str, jax.Array]:
@@ -163,6 +221,21 @@ def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Arra
     """The values of a model's sites at an unconstrained position.
 
     Deterministic sites outside subsampled plates are among them.
+
+    Args:
+        potential: the potential energy of the model.
+        position: unconstrained values of the latent sites, by name.
+
+    Returns:
+        The sites' values by name.
+
+    Example:
+        >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> from numpyro_contour.minibatch import ModelPotential, constrained
+        >>> def model():
+        ...     numpyro.sample("scale", dist.HalfNormal(1))
+        >>> constrained(ModelPotential.of(model), {"scale": jnp.array(0.0)})["scale"].tolist()
+        1.0
     """
     model = potential.rows(potential.plates.first_rows())
     partial: set[str] = set()

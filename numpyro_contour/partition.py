@@ -17,8 +17,8 @@ class EnergyPartition:
     .. math:: J(u) = \lfloor (u - u_{lower}) / \Delta u \rfloor \text{ clipped to } 0 \ldots m - 1
 
     The first bin also takes everything below `lower`, the last everything above `upper`, so
-    starting or staying outside is legal: the density is not flattened there. (The paper's
-    :math:`u_1` is `lower + width`.)
+    starting or staying outside is legal: the density is not flattened there. (The paper numbers
+    bins from 1, and its :math:`u_1` is `lower + width`.)
 
     A range that reaches from the energy of the best mode to the energy of the barriers between
     modes is what helps; bins of half a standard deviation of the energy within a mode resolve it.
@@ -32,7 +32,7 @@ class EnergyPartition:
     Raises:
         ValueError: an edge is not finite, the edges are out of order, or there are too few bins.
 
-    Source: Deng, Lin and Liang (2020), section 2.1.
+    Source: Deng, Lin and Liang (2020), section 2.
 
     Example:
         >>> from numpyro_contour import EnergyPartition
@@ -55,20 +55,41 @@ class EnergyPartition:
 
     @property
     def edges(self) -> jax.Array:
-        """The num_bins + 1 edges, in nats."""
+        """The edges of the bins in nats, (num_bins + 1,)."""
         steps = jnp.arange(self.num_bins + 1)
         return jnp.asarray(self.lower)[..., None] + jnp.asarray(self.width)[..., None] * steps
 
     def coordinate(self, energy: jax.Array) -> jax.Array:
-        """Potential energy in bin widths above `lower`."""
+        """Potential energy in bin widths above `lower`.
+
+        Args:
+            energy: potential energies in nats, of any shape.
+
+        Returns:
+            Places, of the shape of `energy`, i at the left edge of bin i; they are not clipped.
+        """
         return (energy - self.lower) / self.width
 
     def rate(self, energy: jax.Array) -> jax.Array:
-        """How many bins a nat makes at a potential energy: the slope of `coordinate`."""
+        """How many bins a nat makes at a potential energy: the slope of `coordinate`.
+
+        Args:
+            energy: potential energies in nats, of any shape.
+
+        Returns:
+            Bins for each nat; one number for all energies where bins are equal.
+        """
         return 1 / jnp.asarray(self.width)
 
     def index(self, energy: jax.Array) -> jax.Array:
-        """The bin, from 0, of a potential energy."""
+        """The bin of a potential energy.
+
+        Args:
+            energy: potential energies in nats, of any shape.
+
+        Returns:
+            Numbers of bins from 0, of the shape of `energy`; 0 for NaN.
+        """
         clipped = jnp.clip(self.coordinate(energy), 0, self.num_bins - 1)
         return jnp.floor(jnp.nan_to_num(clipped)).astype(jnp.int32)
 

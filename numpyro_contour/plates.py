@@ -26,16 +26,23 @@ MinibatchSize = int | Mapping[str, int] | None
 class SubsamplePlates:
     """The plates of a model whose rows are chosen here."""
 
-    #: subsampled plates: name to (size, minibatch size)
+    #: subsampled plates, name to (size, minibatch size)
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    #: plates that take all their rows against the model's own `subsample_size`: name to size
+    #: plates that take all their rows against the model's own `subsample_size`, name to size
     whole: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.sizes)
 
     def draw(self, key: jax.Array) -> dict[str, jax.Array]:
-        """Fresh indices for each plate, uniform with replacement, in O(n)."""
+        """Fresh indices for each plate, uniform with replacement, in O(n).
+
+        Args:
+            key: random key.
+
+        Returns:
+            Indices of rows by name of plate, (n,) each.
+        """
         keys = [key] if len(self.sizes) == 1 else random.split(key, max(len(self.sizes), 1))
         drawn = {
             name: draw_indices(k, size, minibatch)
@@ -49,7 +56,11 @@ class SubsamplePlates:
         return first | self._whole_rows()
 
     def all_rows(self) -> dict[str, jax.Array]:
-        """The indices of every row."""
+        """The indices of every row.
+
+        Returns:
+            Indices by name of plate, (N,) each.
+        """
         rows = {name: jnp.arange(size) for name, (size, _) in self.sizes.items()}
         return rows | self._whole_rows()
 
@@ -80,7 +91,21 @@ def draw_indices(key: jax.Array, size: int, minibatch: int) -> jax.Array:
 
 
 class subsample_rows(numpyro.primitives.Messenger):
-    """Handler that gives plates the rows in `indices`, whatever their own subsample size."""
+    """Handler that gives plates the rows in `indices`, whatever their own subsample size.
+
+    Args:
+        fn: a model. None (default) to use the handler as a context manager.
+        indices: rows by name of plate, (n,) each. None (default) for no plate.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, numpyro
+        >>> from numpyro_contour.plates import subsample_rows
+        >>> def model():
+        ...     with numpyro.plate("rows", 100, subsample_size=10) as idx:
+        ...         return idx
+        >>> subsample_rows(model, {"rows": jnp.array([7, 7, 3])})().tolist()
+        [7, 7, 3]
+    """
 
     def __init__(self, fn: Callable | None = None, indices: Mapping[str, jax.Array] | None = None):
         super().__init__(fn)
@@ -95,7 +120,20 @@ class subsample_rows(numpyro.primitives.Messenger):
 
 
 class whole_rows(numpyro.primitives.Messenger):
-    """Handler that gives every plate all its rows, against a `subsample_size` of the model."""
+    """Handler that gives every plate all its rows, against a `subsample_size` of the model.
+
+    Args:
+        fn: a model. None (default) to use the handler as a context manager.
+
+    Example:
+        >>> import numpyro
+        >>> from numpyro_contour.plates import whole_rows
+        >>> def model():
+        ...     with numpyro.plate("rows", 100, subsample_size=10) as idx:
+        ...         return idx
+        >>> whole_rows(model)().shape
+        (100,)
+    """
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Give a plate its rows."""

@@ -39,13 +39,26 @@ def log_field(
     :math:`\theta(J)` are biased by the bin width.
 
     Args:
-        random_field: one of `RANDOM_FIELDS`.
+        random_field: "consistent", "csgld", "scalable" or "penalized".
         theta: theta before the update.
         psi: `log_psi` of the same theta at the energy.
-        energy_bin: J, from 0.
+        energy_bin: J, from 0, ().
         flattening: zeta and the shape of Psi.
 
+    Returns:
+        The log field, ().
+
     Source: Deng, Lin and Liang (2020), equations (10), (15) and (57).
+
+    Example:
+        >>> import math
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.contour import Flattening, initial_theta, log_psi
+        >>> from numpyro_contour.random_fields import log_field
+        >>> theta, shape = initial_theta(4), Flattening(zeta=0.75)
+        >>> psi = log_psi(theta.log_theta, 0.5, EnergyPartition(0.0, 4.0, 4), 1.0, shape)
+        >>> round(math.exp(log_field("scalable", theta, psi, 0, shape)), 4)
+        0.25
     """
     if random_field == "scalable":
         return theta.log_theta[energy_bin] - theta.decay
@@ -68,12 +81,23 @@ def update_penalized(
 
     Args:
         theta: the estimate so far.
-        energy_bin: J, from 0.
-        log_omega: log omega; -inf leaves theta as it is.
-        log_shared: log f.
+        energy_bin: J, from 0, ().
+        log_omega: log omega, (); -inf leaves theta as it is.
+        log_shared: log f, ().
         rho: the penalty, at least 0.
 
+    Returns:
+        The estimate after it, whose visits of the bin are one more.
+
     Source: Deng, Lin and Liang (2020), equation (57), which leaves theta unnormalised.
+
+    Example:
+        >>> import jax.numpy as jnp, numpy as np
+        >>> from numpyro_contour.contour import initial_theta
+        >>> from numpyro_contour.random_fields import update_penalized
+        >>> theta = update_penalized(initial_theta(4), 2, jnp.log(0.2), jnp.log(0.35), rho=1.0)
+        >>> print(np.exp(theta.log_theta - theta.decay).round(3))
+        [0.228 0.228 0.326 0.218]
     """
     shared = jnp.minimum(jnp.exp(log_omega + log_shared), MAXIMUM_GAIN)
     penalty = jnp.minimum(rho * jnp.exp(2 * log_omega), MAXIMUM_GAIN - shared)
@@ -98,18 +122,25 @@ def learn(
     log_shared: jax.Array,
     rho: float = 1.0,
 ) -> ThetaState:
-    """Theta after a visit of a bin.
+    r"""Theta after a visit of a bin J.
+
+    .. math:: \theta(i) \leftarrow \theta(i) + a_i (1_{i=J} - \theta(i))
+
+    with :math:`a_i = \omega f`, the gain times the field, for all bins; with "penalized" the
+    :math:`a_i` of `update_penalized`.
 
     Args:
-        random_field: one of `RANDOM_FIELDS`.
+        random_field: "consistent", "csgld", "scalable" or "penalized".
         theta: the estimate so far.
-        energy_bin: the visited bin, from 0.
-        log_omega: log of the schedule's gain; -inf leaves theta as it is.
-        log_shared: `log_field` at the visit.
+        energy_bin: the visited bin, from 0, ().
+        log_omega: log of the schedule's gain, (); -inf leaves theta as it is.
+        log_shared: `log_field` at the visit, ().
         rho: the penalty of "penalized". Defaults to 1.
 
     Returns:
         The estimate after it, whose visits of the bin are one more.
+
+    Source: Deng, Lin and Liang (2020), equations (10), (15) and (57).
 
     Example:
         >>> import jax.numpy as jnp, numpy as np

@@ -18,6 +18,7 @@ ScalarOrSchedule = float | Schedule
 class Constant:
     """A schedule of one value."""
 
+    #: the value
     value: float
 
     def __call__(self, count: jax.Array) -> jax.Array:
@@ -29,9 +30,13 @@ class Constant:
 class RobbinsMonro:
     """The gain of `robbins_monro`; a class, so that it can be printed, compared and pickled."""
 
+    #: s > 0
     scale: float
+    #: alpha, in (0.5, 1]
     exponent: float
+    #: k_0, at least 0
     offset: float
+    #: the upper limit, in (0, 1]
     maximum: float
 
     def __call__(self, count: jax.Array) -> jax.Array:
@@ -60,7 +65,7 @@ def robbins_monro(
     Raises:
         ValueError: an argument is out of its range.
 
-    Source: Deng, Lin and Liang (2020), section D.3.
+    Source: Robbins and Monro (1951); Deng, Lin and Liang (2020), section D.3, for its form.
 
     Example:
         >>> from numpyro_contour import robbins_monro
@@ -83,7 +88,9 @@ def robbins_monro(
 class EpochSchedule:
     """The schedule of `epoch_schedule`; a class, so that it can be printed and pickled."""
 
+    #: a function from the count of epochs, from 0, to a value
     schedule: Schedule
+    #: steps of an epoch
     steps_per_epoch: int
 
     def __call__(self, count: jax.Array) -> jax.Array:

@@ -34,7 +34,8 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package.
-        var_names: as in `az.summary`.
+        var_names: names of variables, one or several, as `az.summary` takes them. None (default)
+            for all.
         **arguments: those of `az.summary` of the ArviZ that is installed: `filter_vars`, `group`,
             `coords`, `kind`, `fmt`, `round_to`, and `hdi_prob`, `stat_focus`, `stat_funcs`, ...
             (0.23) or `ci_prob`, `ci_kind`, ... (1.x). `group` takes any group with one draw for
@@ -44,7 +45,7 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
         A `pandas.DataFrame`, or an `xarray.Dataset` with `fmt="xarray"`.
 
     Raises:
-        ValueError: there are no weights; and what `az.summary` raises.
+        ValueError: there are no weights, or an argument is unknown; `az.summary` may raise others.
 
     Source: as `weighted_mcse`, `weighted_ess` and `weighted_rhat`.
 

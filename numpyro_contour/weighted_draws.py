@@ -55,6 +55,8 @@ def weighted_samples(
             `multiplier_bound` in more than 25 %;
             replicas made fewer than 0.5 % of the swaps they were offered.
 
+    Source: Deng, Lin and Liang (2020), Theorem 2, for one chain and piecewise weights.
+
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from numpyro.infer import MCMC

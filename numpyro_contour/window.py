@@ -80,9 +80,23 @@ def run_window(
             to 1.
 
     Returns:
-        The state after the window, and the window.
+        `(state, window)`: the state after it, and the `Window`.
 
     Source: Chao (1982) for weighted reservoir sampling.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.diffusions import langevin
+        >>> from numpyro_contour.samplers.sgld import sgld
+        >>> from numpyro_contour.schedules import Constant
+        >>> from numpyro_contour.window import run_window
+        >>> sampler = sgld(langevin(), Constant(0.1), Constant(1.0))
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
+        >>> state, window = run_window(jax.random.key(1), state, potential_and_grad, sampler,
+        ...                            num_steps=10, draw="reservoir")
+        >>> window.draw.position.shape, window.trace.potential_energy.shape
+        ((2,), (10,))
     """
     key_steps, key_offers = random.split(key)
     keys = random.split(key_steps, (num_steps, 2))

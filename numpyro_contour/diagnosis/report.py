@@ -58,9 +58,11 @@ def unknown(check: str, why: str) -> Verdict:
 class Report:
     """All verdicts on a run; printed as text, shown as a table in notebooks.
 
+    The verdict of a check is taken by its name, `report["weights"]`.
+
     Attributes:
         title: the kernel and the size of the run.
-        verdicts: one for each check that applies, causes before their consequences.
+        verdicts: one `Verdict` for each check that applies, causes before their consequences.
     """
 
     title: str
@@ -101,9 +103,12 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for programs: "title", "trusted", and a dictionary of each verdict's fields.
+        """The report for programs.
 
-        Figures that were not measured are None, so that it can be written as JSON.
+        Returns:
+            A dictionary of "title", "trusted" and "verdicts", a list of dictionaries of the
+            verdicts' fields. Figures that were not measured are None, so that it can be written as
+            JSON.
         """
         numbers = lambda x: None if math.isnan(x) else x
         return {

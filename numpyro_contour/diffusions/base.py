@@ -21,12 +21,14 @@ from numpyro_contour.random_bits import normal
 #: The drift is clipped to so many standard deviations of the injected noise, per coordinate.
 DRIFT_LIMIT = 3.0
 
+#: The ways in which noise is injected; see `langevin`.
 NOISES = ("averaged", "independent")
 
 
 class Proposal(NamedTuple):
     """Where a diffusion would move."""
 
+    #: the position, in the structure of the one that it leaves
     position: Any
     #: what the diffusion remembers from step to step (the last normals, a velocity)
     memory: Any
@@ -49,16 +51,39 @@ def keep(
 
 
 class Diffusion(NamedTuple):
-    """Pure functions; see the module's text."""
+    """A diffusion as pure functions over positions of any pytree.
 
+    It proposes only: a sampler decides whether the move is made.
+    """
+
+    #: `(key, position) -> memory`
     init: Callable[..., Any]
+    #: `(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise) ->
+    #: Proposal`, the last two the gradient multiplier and its variance
     propose: Callable[..., Proposal]
-    #: the memory at another position, with the gradients at the old and the new one
+    #: `(memory, position, before, after, step_size, temperature) -> memory`, the memory where a
+    #: chain was put elsewhere, by the gradients at the old and the new position
     follow: Callable[..., Any] = keep
 
 
 def normal_like(key: jax.Array, tree: Any) -> Any:
-    """Standard normals in the shape of `tree`."""
+    r"""Standard normals in the structure of a position.
+
+    .. math:: R_i \sim N(0, 1)
+
+    Args:
+        key: random key.
+        tree: a position, any pytree of floats.
+
+    Returns:
+        Independent standard normals in the structure, shapes and types of `tree`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.diffusions.base import normal_like
+        >>> normal_like(jax.random.key(0), {"x": jnp.zeros(3)})["x"].shape
+        (3,)
+    """
     leaves, structure = jax.tree.flatten(tree)
     keys = [key] if len(leaves) == 1 else random.split(key, len(leaves))
     return jax.tree.unflatten(
@@ -68,10 +93,25 @@ def normal_like(key: jax.Array, tree: Any) -> Any:
 
 
 def clip_drift(drift: Any, scale: Any, drift_limit: float = DRIFT_LIMIT) -> tuple[Any, jax.Array]:
-    """`drift` within `drift_limit` times `scale`, and whether that changed a coordinate.
+    r"""A drift within some standard deviations of the injected noise, coordinate by coordinate.
 
-    `scale` is the standard deviation of the injected noise, in the structure of `drift`; without
-    noise nothing is clipped.
+    .. math:: \min\{\max\{d_i, -L s_i\}, L s_i\}
+
+    Args:
+        drift: d, any pytree.
+        scale: s, the standard deviation of the injected noise, in the structure of `drift`; where
+            it is 0 nothing is clipped.
+        drift_limit: L > 0. Defaults to 3.
+
+    Returns:
+        `(drift, clipped)`: the drift, and whether that changed a coordinate, ().
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour.diffusions import clip_drift
+        >>> drift, clipped = clip_drift(jnp.array([1.0, -9.0]), jnp.array([1.0, 1.0]))
+        >>> drift.tolist(), bool(clipped)
+        ([1.0, -3.0], True)
     """
     limit = jax.tree.map(lambda s: jnp.where(s > 0, drift_limit * s, jnp.inf), scale)
     clipped = jax.tree.reduce(

@@ -57,7 +57,8 @@ def langevin(
     Raises:
         ValueError: `noise` is neither, or `drift_limit` is not above 0.
 
-    Source: Leimkuhler and Matthews (2013), "averaged"; Welling and Teh (2011), "independent".
+    Source: Leimkuhler and Matthews (2013), the limit of BAOAB at high friction, "averaged"; Welling
+    and Teh (2011), equation (4), "independent".
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -78,7 +78,8 @@ def underdamped(
     Args:
         momentum: c in [0, 1). None (default) for 0.9, or what `friction` says.
         friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`, so
-            that the friction per unit of time stays as steps become smaller.
+            that the friction per unit of time stays as steps become smaller. None (default) for c
+            as `momentum` says.
         noise: "averaged" (default) or "independent".
         preconditioner: the diagonal of M > 0, in the structure of a position. None (default) for 1.
         gradient_noise: V, the variance of the gradient estimate in each coordinate. The injected
@@ -97,8 +98,8 @@ def underdamped(
     Raises:
         ValueError: an argument is out of its range, or both momentum and friction are given.
 
-    Source: Chen, Fox and Guestrin (2014); Saatci and Wilson (2017), "independent"; Leimkuhler and
-    Matthews (2013), "averaged".
+    Source: Chen, Fox and Guestrin (2014), equation (15), in the parametrisation of Saatci and
+    Wilson (2017), Algorithm 1, "independent"; Leimkuhler and Matthews (2013), BAOAB, "averaged".
 
     Example:
         >>> import jax, jax.numpy as jnp

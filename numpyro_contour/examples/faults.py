@@ -1,11 +1,4 @@
-"""Runs that are each broken in one way, and a healthy one: what `diagnose` says of them.
-
->>> from numpyro_contour import diagnose
->>> from numpyro_contour.examples import faults
->>> report = diagnose(faults.run("noisy energies"))
->>> report.faults[0].check
-'energy noise'
-"""
+"""Runs that are each broken in one way, and a healthy one: what `diagnose` says of them."""
 
 from __future__ import annotations
 
@@ -70,11 +63,14 @@ class Run(NamedTuple):
     kernel: dict[str, Any] = {}  # noqa: RUF012 - never changed
     #: where the chains start, (chains, d); None for both modes
     start: Any = None
+    #: draws of warm-up
     warmup: int = 200
+    #: draws of each chain after it
     draws: int = 1000
 
 
 BINS = 80
+#: the runs by their names
 RUNS = {
     "healthy": Run("Bins of a quarter of a nat up to 20 nats; all chains cross.", None),
     "too narrow below": Run(
@@ -150,7 +146,19 @@ def run(name: str, seed: int = 0) -> MCMC:
 
     Args:
         name: a key of `RUNS`.
-        seed: of the run. Defaults to 0.
+        seed: seed of the run. Defaults to 0.
+
+    Returns:
+        The `numpyro.infer.MCMC` of four chains, after its run.
+
+    Raises:
+        KeyError: there is no run of this name.
+
+    Example:
+        >>> from numpyro_contour import diagnose
+        >>> from numpyro_contour.examples.faults import run
+        >>> diagnose(run("noisy energies")).faults[0].check
+        'energy noise'
     """
     chosen = RUNS[name]
     arguments: dict[str, Any] = {

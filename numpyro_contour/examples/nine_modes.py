@@ -30,7 +30,7 @@ def potential(x: jax.Array) -> jax.Array:
         x: position, (2,).
 
     Returns:
-        A scalar.
+        The potential energy in nats, ().
 
     Source: Deng, Lin and Liang (2020), sections 4.1 and D.3.
 
@@ -46,17 +46,23 @@ def potential(x: jax.Array) -> jax.Array:
 
 
 def noisy_energy(variance: float = 0.1) -> Callable:
-    """The argument `energy` of a kernel: potential energy and gradient with Gaussian noise.
+    r"""The argument `energy` of a kernel: potential energy and gradient with Gaussian noise.
+
+    .. math:: \tilde U(x) = U(x) + \sigma \xi, \qquad
+              \nabla\tilde U(x) = \nabla U(x) + \sigma \xi'
 
     Args:
-        variance: variance of the noise of the potential energy and of each coordinate of the
-            gradient, at least 0. Defaults to the paper's 0.1.
+        variance: :math:`\sigma^2`, the variance of the noise of the potential energy, in nats
+            squared, and of each coordinate of the gradient, at least 0. Defaults to the paper's
+            0.1.
 
     Returns:
         A function `(key, x) -> (potential energy, gradient)`, x and the gradient (2,).
 
     Raises:
         ValueError: `variance` is below 0.
+
+    Source: Deng, Lin and Liang (2020), section D.3.
 
     Example:
         >>> import jax
@@ -122,7 +128,12 @@ def _grid_masses() -> np.ndarray:
 
 
 def exact_masses() -> np.ndarray:
-    """The exact probability of each mode by integration on a grid, (3, 3).
+    r"""The exact probability of each mode by integration on a grid.
+
+    .. math:: p_{ij} = \int_{x \text{ nearest to mode } (i, j)} \pi(x)\, dx
+
+    Returns:
+        An array (3, 3), as `mode_masses` has it.
 
     Example:
         >>> from numpyro_contour.examples.nine_modes import exact_masses

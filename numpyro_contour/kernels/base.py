@@ -34,7 +34,27 @@ from numpyro_contour.window import DRAWS, Window, run_window
 class SGMCMCKernel(TunedKernel):
     """Base of the kernels: all that NumPyro asks for, around a pure sampler.
 
-    A kernel defines `_sampler()` and `_state(...)`. The arguments are described at `SGLD`.
+    A kernel defines `_sampler(warmup, z, noisy)`, the pure sampler with its settings, and
+    `_state(...)`, the state that `MCMC` sees. One that differs from `SGLD` or `ContourSGLD` in its
+    diffusion alone is made from that and defines `_make_diffusion(preconditioner, ...)`.
+
+    Args:
+        model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Example:
+        >>> from numpyro_contour import SGLD
+        >>> from numpyro_contour.diffusions import langevin
+        >>> class Unclipped(SGLD):
+        ...     def _make_diffusion(self, preconditioner, gradient_noise=None, curvature=None):
+        ...         return langevin(self._noise, preconditioner, gradient_noise, curvature,
+        ...                         drift_limit=float("inf"))
+        >>> Unclipped(potential_fn=lambda x: x**2 / 2, step_size=0.1).settings["noise"]
+        'averaged'
     """
 
     sample_field = "z"
@@ -125,8 +145,20 @@ class SGMCMCKernel(TunedKernel):
     ) -> Any:
         """The first state; a batch of keys makes a batch of chains.
 
+        Args:
+            rng_key: random key, or keys (chains,).
+            num_warmup: draws of warm-up to come.
+            init_params: the first position, unconstrained, with chains along the first axis of a
+                batch. None (default) to take it from `init_strategy`.
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            The state of one chain or of all, for instance a `ContourState`.
+
         Raises:
-            ValueError: `init_params` does not fit, or the potential energy is not finite there.
+            ValueError: `num_warmup` is too small for what is to be found; or `init_params` does not
+                fit, or the potential energy is not finite there.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         if self._plan is not None and num_warmup < self._plan.least:
@@ -172,7 +204,16 @@ class SGMCMCKernel(TunedKernel):
         return state, usable
 
     def sample(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
-        """The next draw, `num_steps` diffusion steps on."""
+        """The next draw, `num_steps` diffusion steps on.
+
+        Args:
+            state: the state of one chain or of all.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            The state after the draw.
+        """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         batched = not is_prng_key(state.rng_key)
         potential = self._potential(model_args, model_kwargs)
@@ -211,6 +252,13 @@ class SGMCMCKernel(TunedKernel):
 
         Deterministic sites inside a subsampled plate are left out: a minibatch holds only some of
         their rows. `numpyro.infer.Predictive` computes them from the draws.
+
+        Args:
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            A function of one unconstrained draw; of a potential function's, the identity.
         """
         if self._model is None:
             return lambda z: z
@@ -218,7 +266,16 @@ class SGMCMCKernel(TunedKernel):
         return lambda z: constrained(potential, z)
 
     def refresh(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
-        """The state with energy and gradient at its position by the given arguments."""
+        """The state with energy and gradient at its position by the given arguments.
+
+        Args:
+            state: the state of one chain or of all.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            The state, as a block of `numpyro.infer.Gibbs` needs it after other blocks have moved.
+        """
         model_kwargs = {} if model_kwargs is None else model_kwargs
 
         potential = self._potential(model_args, model_kwargs)
@@ -240,7 +297,17 @@ class SGMCMCKernel(TunedKernel):
         return sampler._replace(chain=chain)
 
     def wrap_model(self, wrapper: Callable) -> SGMCMCKernel:
-        """A copy of this kernel on `wrapper(model)`."""
+        """A copy of this kernel on another model.
+
+        Args:
+            wrapper: a function from the kernel's model to the copy's.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ValueError: the kernel was given `potential_fn`.
+        """
         state = self.__getstate__()
         state["_model"] = wrapper(self._model_or_fail())
         kernel = object.__new__(type(self))

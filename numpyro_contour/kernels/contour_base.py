@@ -41,9 +41,29 @@ _LEAST_MARGIN = 20.0
 
 
 class ContourKernel(SGMCMCKernel):
-    """Base of the contour kernels; its arguments are described at `ContourSGLD`.
+    """Base of the contour kernels: any diffusion on the flattened density.
 
-    A kernel with another diffusion defines `_make_diffusion`.
+    A kernel with another diffusion defines `_make_diffusion`, or has a base that does before it.
+
+    Args:
+        partition, num_bins, zeta, gain, interpolation, one_sided: as for `ContourSGLD`.
+        multiplier_bound, random_field, rho, weight, theta: as for `ContourSGLD`.
+        collect_theta, temperature: as for `ContourSGLD`.
+        model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Example:
+        >>> from numpyro_contour.kernels.contour_base import ContourKernel
+        >>> from numpyro_contour.kernels.momentum import Underdamped
+        >>> class MyContourSGHMC(Underdamped, ContourKernel):
+        ...     pass
+        >>> kernel = MyContourSGHMC(potential_fn=lambda x: x**2 / 2, momentum=0.8)
+        >>> kernel.settings["momentum"], kernel.settings["zeta"]
+        (0.8, 0.75)
     """
 
     #: width of a bin of a partition that is found, in standard deviations of the energy
@@ -211,7 +231,15 @@ class ContourKernel(SGMCMCKernel):
         return state._replace(sampler=sampler, warmup=warmup)
 
     def log_flattening(self, state: ContourState, energy: jax.Array) -> jax.Array:
-        """Log weight of potential energies, in nats, by the theta of one chain's state."""
+        """The log weight of potential energies by the theta of one chain.
+
+        Args:
+            state: the state of one chain.
+            energy: potential energies in nats, (n,).
+
+        Returns:
+            Log weights, (n,), up to a constant of the chain.
+        """
         sampler = state.sampler
         tau = self._temperature(sampler.chain.steps)
 
@@ -223,7 +251,15 @@ class ContourKernel(SGMCMCKernel):
         return jax.vmap(weigh)(energy)
 
     def log_psi_nodes(self, state: ContourState, log_theta: jax.Array) -> jax.Array:
-        """Log Psi at the nodes of the bins, (num_bins,), of a log theta of one chain."""
+        """Log Psi at the nodes of the bins.
+
+        Args:
+            state: the state of one chain, for its partition and temperature.
+            log_theta: log theta of that chain at any time, (num_bins,).
+
+        Returns:
+            Log Psi, (num_bins,), at the node of each bin.
+        """
         sampler = state.sampler
         tau = self._temperature(sampler.chain.steps)
         places = jnp.arange(log_theta.shape[-1])
@@ -231,7 +267,7 @@ class ContourKernel(SGMCMCKernel):
 
     @property
     def node_offset(self) -> float:
-        """Distance from a bin's left edge to its node, in bin widths."""
+        """Distance from a bin's left edge to its node in bin widths, 0, 0.5 or 1."""
         return NODE_OFFSETS[self._flattening.interpolation]
 
     def _trust(self, warmup: Any) -> jax.Array | float:

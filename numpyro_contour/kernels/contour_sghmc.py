@@ -13,15 +13,20 @@ class ContourSGHMC(Underdamped, ContourKernel):
               \frac{\partial\log\Psi_{\theta_k}}{\partial u}\Bigr] M \nabla\tilde U(x_k)
               + \sqrt{2 (1 - c) \tau\epsilon M}\, R_{k+1}, \qquad x_{k+1} = x_k + u_{k+1}
 
-    Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
+    with noise "independent"; "averaged" is a splitting of the same dynamics, see
+    `diffusions.underdamped`. Theta and weights are those of `ContourSGLD`. Use `weighted_samples`,
+    not `mcmc.get_samples()`, which shows the flattened density.
 
     Args:
         momentum: c in [0, 1). None (default) for 0.9, or what `friction` says.
-        friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`.
+        friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`. None
+            (default) for c as `momentum` says.
         partition, num_bins, zeta, gain, interpolation, one_sided: as for `ContourSGLD`.
-        multiplier_bound, random_field, rho, weight, theta, collect_theta: as for `ContourSGLD`.
-        model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as there.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        multiplier_bound, random_field, rho, weight, theta: as for `ContourSGLD`.
+        collect_theta, temperature: as for `ContourSGLD`.
+        model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.

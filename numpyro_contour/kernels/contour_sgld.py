@@ -19,9 +19,6 @@ class ContourSGLD(ClimbingKernel):
     Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
 
     Args:
-        model, potential_fn, num_steps, draw, minibatch_size, energy, noise: as for `SGLD`.
-        step_size, preconditioner, curvature_correction: as for `SGLD`.
-        init_strategy, chunk_bytes: as for `SGLD`.
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         partition: an `EnergyPartition`, in nats. None (default) to find it in warm-up, which needs
             `num_warmup` of at least 20 draws.
@@ -54,11 +51,15 @@ class ContourSGLD(ClimbingKernel):
             are; it needs `partition`. None (default) to learn them.
         collect_theta: whether log theta is collected for each draw, at the cost of
             draws times bins of memory. Defaults to True.
+        model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Deng, Lin and Liang (2020), Algorithm 1, with continuous weights.
+    Source: Deng, Lin and Liang (2020), equations (2) and (6) and Algorithm 1, with the scheme of
+    section D.1 and continuous weights.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -14,19 +14,23 @@ class ContourSGNHT(NoseHoover, ContourKernel):
               M^{1/2} \nabla\tilde U\, dt - f v\, dt + \sqrt{2 a \tau}\, dW, \quad
               df = \Bigl(\frac{|v|^2}{d \tau} - 1\Bigr) dt
 
-    Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
+    Theta and weights are those of `ContourSGLD`, the steps those of `diffusions.nose_hoover`. Use
+    `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
 
     Args:
         momentum: c in (0, 1), as for `SGNHT`. None (default) for 0.9.
         partition, num_bins, zeta, gain, interpolation, one_sided: as for `ContourSGLD`.
-        multiplier_bound, random_field, rho, weight, theta, collect_theta: as for `ContourSGLD`.
-        model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as there.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        multiplier_bound, random_field, rho, weight, theta: as for `ContourSGLD`.
+        collect_theta, temperature: as for `ContourSGLD`.
+        model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Deng, Lin and Liang (2020) for contour; Ding et al. (2014) for the thermostat.
+    Source: Deng, Lin and Liang (2020), Algorithm 1, for contour; Ding et al. (2014), Algorithm 2,
+    for the thermostat.
 
     Example:
         >>> import jax, jax.numpy as jnp

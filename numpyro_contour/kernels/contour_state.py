@@ -24,7 +24,7 @@ class ContourState(NamedTuple):
     log_weight: jax.Array
     #: log importance weight of the draw alone
     draw_log_weight: jax.Array
-    #: the part of it that is time: 0 unless the guard reduced the step
+    #: the part of it that is time, 0 unless the guard reduced the step
     log_time_weight: jax.Array
     #: bin of the draw's potential energy, from 0
     energy_bin: jax.Array
@@ -32,15 +32,18 @@ class ContourState(NamedTuple):
     gradient_multiplier: jax.Array
     #: step size of the step that left the draw
     step_size: jax.Array
-    #: lowest and highest potential energy, in nats, of the positions that the draw stands for
+    #: lowest potential energy of the positions that the draw stands for, in nats
     lowest_energy: jax.Array
+    #: highest potential energy of the positions that the draw stands for, in nats
     highest_energy: jax.Array
-    #: state of the pure sampler: where the chain is, and theta, the partition and all counts
+    #: state of the pure sampler, where the chain is, theta, the partition and all counts
     sampler: ContourSamplerState | ClimbingState
+    #: random key of the next draw
     rng_key: jax.Array
     #: the draw as one vector, (d,), where its energy is to be computed over all data; else (0,)
     unconstrained: jax.Array
-    #: what the warm-up has found, () where everything is given
+    #: what the warm-up has found, as the group `warmup` of `to_inference_data` has it; () where
+    #: everything is given
     warmup: Any = ()
 
     @property

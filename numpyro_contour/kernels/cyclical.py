@@ -15,7 +15,27 @@ _PEAK = 2.0
 
 
 class Cyclical(SGMCMCKernel):
-    """A kernel whose steps follow `samplers.cyclical`."""
+    """Base of kernels whose steps follow `samplers.cyclical`.
+
+    It comes before another kernel without theta among the bases of a class.
+
+    Args:
+        step_size, cycle_length, exploration: as for `CyclicalSGLD`.
+        model, potential_fn, preconditioner, temperature, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Example:
+        >>> from numpyro_contour import SGNHT
+        >>> from numpyro_contour.kernels.cyclical import Cyclical
+        >>> class CyclicalSGNHT(Cyclical, SGNHT):
+        ...     pass
+        >>> CyclicalSGNHT(potential_fn=lambda x: x**2 / 2).settings["cycle_length"]
+        1000
+    """
 
     def __init__(
         self,

@@ -18,12 +18,13 @@ class CyclicalSGHMC(Cyclical, SGHMC):
         step_size, cycle_length, exploration: as for `CyclicalSGLD`.
         momentum, friction: as for `SGHMC`.
         model, potential_fn, preconditioner, temperature, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Zhang, Li, Zhang, Chen and Wilson (2020).
+    Source: Zhang, Li, Zhang, Chen and Wilson (2020), equation (1) and Algorithm 1.
 
     Example:
         >>> import jax, jax.numpy as jnp

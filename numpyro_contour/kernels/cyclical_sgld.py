@@ -22,12 +22,13 @@ class CyclicalSGLD(Cyclical, SGLD):
         cycle_length: L, steps of a cycle. Defaults to 1000.
         exploration: share of a cycle that explores, in [0, 1). Defaults to 0.5.
         model, potential_fn, preconditioner, temperature, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Zhang, Li, Zhang, Chen and Wilson (2020).
+    Source: Zhang, Li, Zhang, Chen and Wilson (2020), equation (1) and Algorithm 1.
 
     Example:
         >>> import jax, jax.numpy as jnp

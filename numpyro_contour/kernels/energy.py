@@ -37,7 +37,18 @@ class EnergyKernel(MCMCKernel):
         """The plan of the warm-up, None where everything is given."""
 
     def model_potential(self, model_args: tuple = (), model_kwargs: dict | None = None) -> Any:
-        """The model's potential energy over minibatches and over all data (`ModelPotential`)."""
+        """The potential energy of the kernel's model over minibatches and over all data.
+
+        Args:
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            A `ModelPotential`.
+
+        Raises:
+            ValueError: as `ModelPotential.of`, or the kernel was given `potential_fn`.
+        """
         return ModelPotential.of(
             self._model_or_fail(), model_args, model_kwargs, self._minibatch_size
         )
@@ -55,7 +66,12 @@ class EnergyKernel(MCMCKernel):
     ) -> str | Callable:
         """What estimates the potential energy in a run on these arguments.
 
-        "minibatch", "control_variate", "full", or the callable that was given as `energy`.
+        Args:
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            "minibatch", "control_variate", "full", or the callable that was given as `energy`.
         """
         return self._chosen(self._potential(model_args, model_kwargs))
 
@@ -63,7 +79,15 @@ class EnergyKernel(MCMCKernel):
         return estimators.chosen(self._energy, potential, descends=self._plan is not None)
 
     def has_exact_energy(self, model_args: tuple = (), model_kwargs: dict | None = None) -> bool:
-        """Whether the potential energies of a run are exact, not estimates from minibatches."""
+        """Whether the potential energies of a run are exact, not estimates from minibatches.
+
+        Args:
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            True or False.
+        """
         return self.energy_estimator(model_args, model_kwargs) == "full"
 
     def has_control_variate(self, state: Any) -> bool:

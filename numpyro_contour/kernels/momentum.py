@@ -20,7 +20,27 @@ from numpyro_contour.schedules import check_warm
 
 
 class Underdamped(SGMCMCKernel):
-    """A kernel whose diffusion is `diffusions.underdamped`."""
+    """Base of kernels whose diffusion is `diffusions.underdamped`.
+
+    It comes before another kernel among the bases of a class.
+
+    Args:
+        momentum, friction: as for `SGHMC`.
+        model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Example:
+        >>> from numpyro_contour import SGLD
+        >>> from numpyro_contour.kernels.momentum import Underdamped
+        >>> class MySGHMC(Underdamped, SGLD):
+        ...     pass
+        >>> MySGHMC(potential_fn=lambda x: x**2 / 2).settings["momentum"]
+        0.9
+    """
 
     # With a preconditioner that was found. On two modes of mass 0.6 and 0.4 contour with momentum
     # finds 0.593 +- 0.003 at this step and 0.562 +- 0.004 at twice that.
@@ -74,7 +94,27 @@ class Underdamped(SGMCMCKernel):
 
 
 class NoseHoover(Underdamped):
-    """A kernel whose diffusion is `diffusions.nose_hoover`."""
+    """Base of kernels whose diffusion is `diffusions.nose_hoover`.
+
+    It comes before another kernel among the bases of a class.
+
+    Args:
+        momentum, temperature: as for `SGNHT`.
+        model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Example:
+        >>> from numpyro_contour import SGLD
+        >>> from numpyro_contour.kernels.momentum import NoseHoover
+        >>> class MySGNHT(NoseHoover, SGLD):
+        ...     pass
+        >>> MySGNHT(potential_fn=lambda x: x**2 / 2, momentum=0.8).settings["momentum"]
+        0.8
+    """
 
     # The friction settles while it samples.
     _adapts = True

@@ -23,7 +23,7 @@ from numpyro_contour.window import Window
 
 
 class ReplicaExchangeState(SGLDState):
-    """State of the replica exchange kernels: that of `SGLD`, whose draws are the coldest's."""
+    """State of the replica exchange kernels: an `SGLDState`, whose draws are the coldest's."""
 
     @property
     def swap_rates(self) -> jax.Array:
@@ -52,7 +52,28 @@ def check_temperatures(temperatures: Any) -> tuple[Schedule, ...]:
 
 
 class ReplicaExchange(SGLD):
-    """A kernel whose chain is the coldest of several, `samplers.replica_exchange`."""
+    """Base of kernels whose chain is the coldest of several, `samplers.replica_exchange`.
+
+    It comes before another kernel without theta among the bases of a class.
+
+    Args:
+        temperatures, swap_every, swap, correction_factor: as for `ReplicaExchangeSGLD`.
+        model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Example:
+        >>> from numpyro_contour import SGNHT
+        >>> from numpyro_contour.kernels.replica_exchange import ReplicaExchange
+        >>> class ReplicaExchangeSGNHT(ReplicaExchange, SGNHT):
+        ...     pass
+        >>> kernel = ReplicaExchangeSGNHT(potential_fn=lambda x: x**2 / 2)
+        >>> kernel.settings["temperatures"]
+        (1.0, 3.0)
+    """
 
     # Hot replicas leave the place where tuning has ended, and the variance of energies is learnt.
     _adapts = True

@@ -9,19 +9,25 @@ from numpyro_contour.kernels.sghmc import SGHMC
 class ReplicaExchangeSGHMC(ReplicaExchange, SGHMC):
     r"""Replica exchange SGHMC: `ReplicaExchangeSGLD` with momentum.
 
-    A swap hands over positions; velocities stay with their temperatures.
+    Replica i moves by
+
+    .. math:: u_{k+1} = c\, u_k - \epsilon M \nabla\tilde U(x_k)
+              + \sqrt{2 (1 - c) \tau_i\epsilon M}\, R_{k+1}, \qquad x_{k+1} = x_k + u_{k+1}
+
+    with noise "independent"; "averaged" is a splitting of the same dynamics. A swap hands over
+    positions; velocities stay with their temperatures.
 
     Args:
         temperatures, swap_every, swap, correction_factor: as for `ReplicaExchangeSGLD`.
         momentum, friction: as for `SGHMC`.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Deng, Feng, Gao, Liang and Lin (2020), "Non-convex learning via replica exchange
-    stochastic gradient MCMC".
+    Source: Deng, Feng, Gao, Liang and Lin (2020), Algorithm 1, with the steps of `SGHMC`.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -28,13 +28,13 @@ class ReplicaExchangeSGLD(ReplicaExchange, SGLD):
         correction_factor: F > 0; larger ones swap more often, at the price of a bias. Defaults to
             1, which is exact for normal noise.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Deng, Feng, Gao, Liang and Lin (2020), "Non-convex learning via replica exchange
-    stochastic gradient MCMC".
+    Source: Deng, Feng, Gao, Liang and Lin (2020), Algorithm 1.
 
     Example:
         >>> import jax, jax.numpy as jnp

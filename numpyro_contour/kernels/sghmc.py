@@ -19,14 +19,17 @@ class SGHMC(Underdamped, SGLD):
 
     Args:
         momentum: c in [0, 1). None (default) for 0.9, or what `friction` says.
-        friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`.
+        friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`. None
+            (default) for c as `momentum` says.
         model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Chen, Fox and Guestrin (2014); Saatci and Wilson (2017) for the parametrisation.
+    Source: Chen, Fox and Guestrin (2014), equation (15); Saatci and Wilson (2017), Algorithm 1,
+    for the parametrisation.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -20,16 +20,18 @@ class SGLDState(NamedTuple):
     z: Any
     #: potential energy of the draw as the chain saw it, in nats
     potential_energy_estimate: jax.Array
-    #: log weight of the draw and its window; 0 unless the guard reduced steps
+    #: log weight of the draw and its window; 0 unless the guard reduced steps or a cycle explores
     log_weight: jax.Array
     #: log weight of the draw alone
     draw_log_weight: jax.Array
     #: step size of the step that left the draw
     step_size: jax.Array
-    #: state of the pure sampler: where the chain is and the guard's counts
+    #: state of the pure sampler, where the chain is and the guard's counts
     sampler: Any
+    #: random key of the next draw
     rng_key: jax.Array
-    #: what the warm-up has found, () where everything is given
+    #: what the warm-up has found, as the group `warmup` of `to_inference_data` has it; () where
+    #: everything is given
     warmup: Any = ()
 
     @property
@@ -63,9 +65,9 @@ class SGLD(SGMCMCKernel):
 
     Args:
         model: a NumPyro model. Subsample plates, any number of them, are given fresh indices,
-            drawn with replacement, at every step.
+            drawn with replacement, at every step. None (default) where `potential_fn` is given.
         potential_fn: instead of a model, a function of any pytree to a potential energy in nats;
-            `MCMC.run` then needs `init_params`.
+            `MCMC.run` then needs `init_params`. None (default) where a model is given.
         step_size: :math:`\epsilon > 0`, a number or a schedule `count -> value`. None (default) to
             find it in warm-up, which needs `num_warmup` of at least 20 draws.
         preconditioner: the diagonal of M, a pytree like z; "identity"; "rmsprop", running means of
@@ -95,7 +97,7 @@ class SGLD(SGMCMCKernel):
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Welling and Teh (2011).
+    Source: Welling and Teh (2011), equation (4), whose step size is twice this one.
 
     Example:
         >>> import jax, jax.numpy as jnp, numpyro, numpyro.distributions as dist

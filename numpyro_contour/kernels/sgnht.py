@@ -22,12 +22,13 @@ class SGNHT(NoseHoover, SGLD):
             which says how much noise is injected. None (default) for 0.9.
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise, init_strategy, chunk_bytes: as there.
+        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Ding et al. (2014); Leimkuhler and Shang (2016) for noise "averaged".
+    Source: Ding et al. (2014), Algorithm 2; Leimkuhler and Shang (2016) for noise "averaged".
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -43,6 +43,7 @@ _QUADRATURE = hermegauss(5)
 class ContourDraw(NamedTuple):
     """What can be said of one position of a contour chain."""
 
+    #: the position, any pytree
     position: Any
     #: potential energy as the chain saw it, in nats
     potential_energy: jax.Array
@@ -50,7 +51,7 @@ class ContourDraw(NamedTuple):
     log_weight: jax.Array
     #: step size of the step that leaves the position
     step_size: jax.Array
-    #: share of `log_weight` that is time, 0 unless the guard reduced the step
+    #: the part of `log_weight` that is time, 0 unless the guard reduced the step
     log_time_weight: jax.Array
     #: bin of the potential energy, from 0
     energy_bin: jax.Array
@@ -61,10 +62,13 @@ class ContourDraw(NamedTuple):
 class ContourSamplerState(NamedTuple):
     """State of `contour`: the chain and all it has learnt."""
 
+    #: where the chain is
     chain: Chain
+    #: the estimate of theta
     theta: ThetaState
     #: the chain's own partition, so that chains may differ
     partition: EnergyPartition
+    #: bin of the potential energy, from 0
     energy_bin: jax.Array
     #: multiplier at the position, by the theta that weighs it
     gradient_multiplier: jax.Array
@@ -121,10 +125,10 @@ def contour(
         temperature: schedule of :math:`\tau > 0`; where it ends at 0 nothing is flattened.
         partition: the energy partition.
         gain: schedule of :math:`\omega` in (0, 1), called with counts from 1.
-        flattening: zeta and the shape of Psi.
-        random_field: "consistent", the update above, or one of the paper's: "csgld", "scalable" or
-            "penalized", equations (10), (15) and (57). See `random_fields`.
-        weight: "consistent", :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
+        flattening: zeta and the shape of Psi. Defaults to `Flattening()`.
+        random_field: "consistent" (default), the update above, or one of the paper's: "csgld",
+            "scalable" or "penalized", equations (10), (15) and (57). See `log_field`.
+        weight: "consistent" (default), :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
         margin: moves that rise by more than this above the partition's top are refused, in nats.
             None (default) to refuse none. On noisy energies steps that were reduced to a 32nd are
@@ -142,7 +146,8 @@ def contour(
     Raises:
         ValueError: a name is unknown, or `theta` is not one finite number above 0 for each bin.
 
-    Source: Deng, Lin and Liang (2020), Algorithm 1.
+    Source: Deng, Lin and Liang (2020), Algorithm 1; the update is equation (10) with the continuous
+    :math:`\Psi` in place of :math:`\theta(J)`.
 
     Example:
         >>> import jax, jax.numpy as jnp

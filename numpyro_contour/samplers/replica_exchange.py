@@ -91,9 +91,8 @@ def replica_exchange(
     Raises:
         ValueError: an argument is out of its range.
 
-    Source: Deng, Feng, Gao, Liang and Lin (2020), "Non-convex learning via replica exchange
-    stochastic gradient MCMC"; Ceperley and Dewing (1999) for the correction; Okabe et al. (2001)
-    for taking turns.
+    Source: Deng, Feng, Gao, Liang and Lin (2020), Algorithm 1; Ceperley and Dewing (1999) for the
+    correction; Okabe et al. (2001) for taking turns.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -22,6 +22,7 @@ from numpyro_contour.schedules import Schedule
 class SGLDSamplerState(NamedTuple):
     """State of `sgld`."""
 
+    #: where the chain is
     chain: Chain
 
 
@@ -36,7 +37,7 @@ def sgld(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sa
     Returns:
         A `Sampler`; its draws weigh the same, except where the guard has reduced the step.
 
-    Source: Welling and Teh (2011).
+    Source: Welling and Teh (2011), equation (4), for the Langevin diffusion.
 
     Example:
         >>> import jax, jax.numpy as jnp
