@@ -485,7 +485,7 @@ def documented(scale: float, mode: str = "fast", *, count: int = 3) -> float:
     ("old", "new", "fault"),
     [
         ("A number.", "", "no first sentence"),
-        ("        scale: s > 0.\n", "", "the argument scale is not documented"),
+        ("scale: s > 0.", "", "the argument scale is not documented"),
         ("scale: s", "scale, size: s", "the argument size does not exist"),
         ('"fast" (default)', '"fast"', "the default of mode, 'fast', is not stated"),
         ('"fast" (default) or "slow"', '"fast" or "slow" (default)', "the default of mode"),
