@@ -53,3 +53,13 @@ nb_render_markdown_format = "gfm"
 # progress bars, which they do not show, are plain.
 os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning:arviz,ignore:IProgress not found")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+def setup(app):
+    """Notebooks link to pages as they lie in the repository; here they are beside each other."""
+
+    def relink(app, name, source):
+        if name.startswith("notebooks/"):
+            source[0] = source[0].replace("](../docs/", "](../")
+
+    app.connect("source-read", relink)
