@@ -49,6 +49,8 @@ WITHOUT_FORMULA = {
         "guard.initial_guard",
         "examples.datasets.read_columns",
         "examples.datasets.load",
+        "examples.flights.load",
+        "examples.flights.regression",
         "examples.faults.run",
     ),
     "what the kernels made of it sample is at the kernels": (
@@ -80,6 +82,8 @@ WITHOUT_SOURCE = {
         "examples.concrete.rmse",
         "examples.concrete.coverage",
         "examples.concrete.linear_regression",
+        "examples.flights.design",
+        "examples.flights.normal_approximation",
     ),
     "made for this package": (
         "plots.",
@@ -95,11 +99,13 @@ WITHOUT_SOURCE = {
         "minibatch.constrained",
         "plates.",
         "examples.concrete.model",
+        "examples.flights.regression",
         "examples.faults.run",
     ),
     "files, whose sources are in data/README.md": (
         "examples.datasets.read_columns",
         "examples.datasets.load",
+        "examples.flights.load",
     ),
     "what the kernels made of it come from is at the kernels": WITHOUT_FORMULA[
         "what the kernels made of it sample is at the kernels"

@@ -124,12 +124,12 @@ def from_parquet(file: bytes) -> Flights:
 
 
 def load(num_rows: int | None = None, seed: int = 0) -> Flights:
-    """Flights in random order.
+    """Flights in the United States from January to June 2001, in random order.
 
     Args:
         num_rows: how many. Up to 10,000 are taken from the sample that is shipped; more from the
             archive, which is fetched the first time. None (default) for all 3,000,000.
-        seed: of the choice. Defaults to 0.
+        seed: seed of the choice. Defaults to 0.
 
     Returns:
         The `Flights`.
@@ -164,12 +164,18 @@ def design(minute: np.ndarray, weekday: np.ndarray, distance: np.ndarray) -> np.
               l = \log(\text{distance} / 700),\; \phi = 2\pi\, \text{minute} / 1440
 
     Args:
-        minute: of the day, (rows,).
-        weekday: 0 for Monday, (rows,).
-        distance: miles, (rows,).
+        minute: minute of the day, (rows,).
+        weekday: day of the week, 0 for Monday, (rows,).
+        distance: distance in miles, (rows,).
 
     Returns:
         A float32 array, (rows, 13), with the names `COLUMNS`.
+
+    Example:
+        >>> import numpy as np
+        >>> from numpyro_contour.examples.flights import design
+        >>> design(np.array([0]), np.array([1]), np.array([700])).tolist()
+        [[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
     """
     angle = 2 * np.pi * np.asarray(minute, float) / 1440
     far = np.log(np.maximum(distance, 1.0) / 700.0)
@@ -179,7 +185,20 @@ def design(minute: np.ndarray, weekday: np.ndarray, distance: np.ndarray) -> np.
 
 
 def regression(flights: Flights) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs, (rows, 13), and whether each flight was late, (rows,)."""
+    """Inputs and target of a logistic regression of late arrivals.
+
+    Args:
+        flights: the flights.
+
+    Returns:
+        `(x, y)`: the inputs of `design`, (rows, 13), and 1 where a flight was late, (rows,).
+
+    Example:
+        >>> from numpyro_contour.examples.flights import load, regression
+        >>> x, y = regression(load(5000))
+        >>> x.shape, y.shape
+        ((5000, 13), (5000,))
+    """
     return design(flights.minute, flights.weekday, flights.distance), flights.late
 
 
@@ -196,10 +215,17 @@ def normal_approximation(
     Args:
         x: inputs, (rows, columns).
         y: 0 or 1, (rows,).
-        prior_sd: s.
+        prior_sd: s > 0.
 
     Returns:
-        Mode and standard deviations, (columns,) each.
+        `(mode, sd)`: the mode and the standard deviations, (columns,) each.
+
+    Example:
+        >>> import numpy as np
+        >>> from numpyro_contour.examples.flights import normal_approximation
+        >>> mode, sd = normal_approximation(np.ones((100, 1)), np.arange(100) % 2, prior_sd=10.0)
+        >>> mode.round(6).tolist(), sd.round(2).tolist()
+        ([0.0], [0.2])
     """
     beta = np.zeros(x.shape[1])
     for _ in range(30):
