@@ -14,6 +14,14 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
 #: the size of each notebook, in place of the values of its cell of parameters
 SMALL = {
+    "failure": {},
+    "galaxies": {
+        "num_chains": 4,
+        "num_warmup": 250,
+        "num_samples": 500,
+        "num_steps": 250,
+        "nuts_samples": 300,
+    },
     "quickstart": {"num_chains": 4, "num_steps": 200, "num_samples": 600},
 }
 
