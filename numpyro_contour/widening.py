@@ -99,20 +99,50 @@ class WideningPartition(EnergyPartition):
         return edges.at[..., -1].set(upper[..., 0])
 
     def coordinate(self, energy: jax.Array) -> jax.Array:
-        """Potential energy in bins above `lower`."""
+        """Potential energy in bins above `lower`.
+
+        Args:
+            energy: potential energies in nats, of any shape.
+
+        Returns:
+            Their places, in the same shape: 0 at the lower end, `num_bins` at the upper one.
+        """
         return self._stretch(energy) * (self.num_bins / self._stretch(self.upper))
 
     def rate(self, energy: jax.Array) -> jax.Array:
-        """How many bins a nat makes at a potential energy: the slope of `coordinate`."""
+        """How many bins a nat makes at a potential energy: the slope of `coordinate`.
+
+        Args:
+            energy: potential energies in nats, of any shape.
+
+        Returns:
+            Bins a nat, in the same shape.
+        """
         dense = jnp.where(energy < self.level, 1.0, self.dense)
         return dense * self.evenness(energy) * (self.num_bins / self._stretch(self.upper))
 
     def evenness(self, energy: jax.Array) -> jax.Array:
-        """The width of a bin at the typical energy over that of the bins here, (0, 1]."""
+        r"""How much narrower bins are at the typical energy than where an energy is.
+
+        .. math:: \lambda(u) = \frac{1}{1 + (u - u_{typical})^+ / r}
+
+        Args:
+            energy: potential energies in nats, of any shape.
+
+        Returns:
+            Numbers in (0, 1], in the same shape.
+        """
         return 1 / (1 + jnp.maximum(energy - self.typical, 0) / self.reach)
 
     def height(self, energy: jax.Array) -> jax.Array:
-        """How far up a potential energy is, 0 up to the typical one and 1 at the upper end."""
+        """How far up a potential energy is, by the logarithm in which bins widen.
+
+        Args:
+            energy: potential energies in nats, of any shape.
+
+        Returns:
+            0 up to the typical energy and 1 at the upper end, in the same shape.
+        """
         above = jnp.maximum(energy - self.typical, 0) / self.reach
         return jnp.log1p(above) / jnp.log1p((self.upper - self.typical) / self.reach)
 

@@ -45,18 +45,23 @@ class Learning(NamedTuple):
 class ClimbingState(NamedTuple):
     """State of `climbing`: the chain and all it has learnt."""
 
+    #: where the chain is
     chain: Chain
+    #: log theta as it weighs draws, and the visits of the bins
     theta: ThetaState
     #: the chain's own partition, so that chains may differ
     partition: WideningPartition
+    #: bin of the position, from 0
     energy_bin: jax.Array
     #: multiplier of the drift at the position
     gradient_multiplier: jax.Array
     #: log Psi(U) of the position by theta before its own update
     log_flattening: jax.Array
-    #: steps whose multiplier was decided by a bound: there is none
+    #: steps whose multiplier was decided by a bound, which are none
     bounded: jax.Array
+    #: theta as it is learnt
     learning: Learning
+    #: step sizes and mean squares of the gradient by height
     levels: LevelSteps
 
 
