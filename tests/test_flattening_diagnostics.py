@@ -216,7 +216,7 @@ def test_spread_of_shifted_distributions():
 
 
 def test_spread_where_a_chain_begins_higher():
-    """Half of the mass of one chain is below 5, the first bin of the other ends at 7 with a half."""
+    """Half of the mass of one chain is below 5; the first bin of the other ends at 7, with half."""
     lower, upper = [[0.0, 5.0], [6.0, 7.0]], [[5.0, 10.0], [7.0, 10.0]]
     # What is below 6 is in that bin too, so that below 7 nothing is known.
     np.testing.assert_allclose(theta_spread([[0.5, 0.5], [0.7, 0.3]], lower, upper), [0.0, 0.0])
