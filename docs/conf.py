@@ -1,11 +1,23 @@
 """Configuration of the documentation."""
 
 import os
+import shutil
 import sys
+from pathlib import Path
 
 import numpyro_contour
 
-sys.path.insert(0, os.path.dirname(__file__))
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+# README and notebooks link to pages as all lie in the repository; in the site they are together.
+readme = (DOCS.parent / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+(DOCS / "_readme.md").write_text(readme, encoding="utf-8")
+shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
+(DOCS / "notebooks").mkdir()
+for notebook in (DOCS.parent / "notebooks").glob("*.ipynb"):
+    text = notebook.read_text(encoding="utf-8").replace("](../docs/", "](../")
+    (DOCS / "notebooks" / notebook.name).write_text(text, encoding="utf-8")
 
 project = "numpyro_contour"
 author = "The numpyro_contour developers"
@@ -26,7 +38,7 @@ html_title = "numpyro_contour"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "figures/favicon.svg"
-exclude_patterns = ["programs"]
+exclude_patterns = ["programs", "_readme.md"]
 autodoc_member_order = "bysource"
 # Types, shapes and units are in the texts of the arguments.
 autodoc_typehints = "none"
@@ -53,13 +65,3 @@ nb_render_markdown_format = "gfm"
 # progress bars, which they do not show, are plain.
 os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning:arviz,ignore:IProgress not found")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-
-def setup(app):
-    """Notebooks link to pages as they lie in the repository; here they are beside each other."""
-
-    def relink(app, name, source):
-        if name.startswith("notebooks/"):
-            source[0] = source[0].replace("](../docs/", "](../")
-
-    app.connect("source-read", relink)
