@@ -193,6 +193,9 @@ def test_energies_that_were_never_seen_keep_nothing_waiting():
     below_the_top, trip = np.tile(np.r_[3:10, 10:3:-1], 100), np.r_[3:12, 10:3:-1]
     learning, gains = visits(first_learning(12), jnp.asarray(below_the_top))
     np.testing.assert_array_equal(gains, 0.5)
+    # Up and down at the top is no climb.
+    _, gains = visits(learning, jnp.asarray(np.r_[3:12, 10, 11, 10, 11]))
+    np.testing.assert_allclose(gains[-5:], 0.25)
     learning, gains = visits(learning, jnp.asarray(np.tile(trip, 400)))
     # Halved at each top, until it is the number of bins over that of the steps.
     np.testing.assert_allclose(gains[: 4 * len(trip) : len(trip)], [0.5, 0.25, 0.125, 0.0625])

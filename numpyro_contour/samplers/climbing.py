@@ -127,7 +127,6 @@ def learnt(
     climbed = halves & was_low & (energy_bin == partition.num_bins - 1)
     steps = jnp.where(begins, 0, learning.steps) + 1
     halved = jnp.where(climbed, learning.gain / 2, learning.gain)
-    halved = jnp.where(begins, FIRST_GAIN, halved)
     least = jnp.minimum(FIRST_GAIN, partition.num_bins / steps.astype(halved.dtype))
     new = jnp.where(halves, jnp.maximum(halved, least), gain(steps))
     correction = learning.correction + new * hats(partition, energy)
