@@ -6,10 +6,13 @@ import argparse
 
 from benchmarks import (
     coverage,
+    crossings,
     defaults,
     diagnose,
     family,
     mixture,
+    modes_of_rows,
+    moving_theta,
     nine_modes,
     sensitivity,
     step_cost,
@@ -24,6 +27,9 @@ BENCHMARKS = {
     "defaults": defaults,
     "sensitivity": sensitivity,
     "subsampling": subsampling,
+    "modes_of_rows": modes_of_rows,
+    "crossings": crossings,
+    "moving_theta": moving_theta,
     "coverage": coverage,
     "diagnose": diagnose,
     "step_cost": step_cost,

@@ -246,7 +246,12 @@ def _requested_sizes(
 ) -> dict[str, int]:
     if minibatch_size is None:
         return {}
-    known = ", ".join(f"{name!r} (size {size})" for name, (size, _) in plates.items()) or "none"
+    if not plates:
+        raise ValueError(
+            f"`minibatch_size` takes a model with a plate of rows, but got {minibatch_size!r} and "
+            'a model without plates: put its likelihood into `numpyro.plate("rows", N)`.'
+        )
+    known = ", ".join(f"{name!r} (size {size})" for name, (size, _) in plates.items())
     if isinstance(minibatch_size, Mapping):
         for name in minibatch_size:
             if name not in plates:

@@ -63,9 +63,9 @@ def noise_text(mcmc: MCMC) -> str | None:
     group = warmup_dataset(mcmc)
     if group is None or not (group["energy_noise"] > 0).any():
         return None
-    text = f"Noise: energy {float(group['energy_noise'].median()):.3g} nats"
+    text = f"Noise: energy {_median_and_worst(group['energy_noise'], '.3g')} nats"
     if "energy_noise_in_bins" in group:
-        text += f" ({float(group['energy_noise_in_bins'].median()):.2g} bins)"
+        text += f" ({_median_and_worst(group['energy_noise_in_bins'], '.2g')} bins)"
     if "gradient_noise_share" in group:
         share = float(group["gradient_noise_share"].max("coordinate").median())
         text += f", gradient at most {share:.1%} of a step's noise"
@@ -73,6 +73,12 @@ def noise_text(mcmc: MCMC) -> str | None:
         used, chains = int(group["control_variate"].sum()), group.sizes["chain"]
         text += f"; control variate in use in {used} of {chains} chains"
     return text
+
+
+def _median_and_worst(by_chain: xr.DataArray, form: str) -> str:
+    """The median over the chains, and the worst chain's where it is more than twice that."""
+    median, worst = float(by_chain.median()), float(by_chain.max())
+    return f"{median:{form}}" + (f", worst chain {worst:{form}}" if worst > 2 * median else "")
 
 
 def relaxation_times(mcmc: MCMC) -> RelaxationTimes | None:

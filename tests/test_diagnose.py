@@ -237,6 +237,30 @@ def test_energy_noise_in_bins(bins, outcome):
     np.testing.assert_allclose(found.figure, bins)
 
 
+@pytest.mark.parametrize(
+    ("nats", "temperature", "outcome"),
+    [(9, 1, "good"), (11, 1, "bad"), (19, 2, "good"), (21, 2, "bad")],
+)
+def test_energy_noise_in_nats_where_bins_are_as_wide_as_the_noise(nats, temperature, outcome):
+    noise = np.full((CHAINS, DRAWS), 1.0)
+    noise[1] = nats
+    wide = moved_edges(upper=10.0 * BINS)
+    groups = healthy(energy_noise=noise, temperature=temperature, **wide)
+    found = of(noise_checks.energy_noise, groups)["energy noise"]
+    assert found.outcome == outcome
+    if outcome == "bad":
+        assert found.figure == nats
+        assert f"chain 1 by {nats} nats, {nats / 10:g} bins" in found.finding
+        assert f"(limit {10 * temperature} nats)" in found.finding
+
+
+def test_energy_noise_with_a_control_variate_is_not_mended_by_one():
+    groups = healthy(energy_noise=np.full((CHAINS, DRAWS), 30.0))
+    assert "control_variate" in of(noise_checks.energy_noise, groups)["energy noise"].advice
+    groups["warmup"] = xr.Dataset({"control_variate": (("chain",), np.ones(CHAINS))})
+    assert "control_variate" not in of(noise_checks.energy_noise, groups)["energy noise"].advice
+
+
 def test_energy_noise_that_was_not_measured():
     groups = healthy(potential_energy_estimate=np.zeros((CHAINS, DRAWS)))
     assert of(noise_checks.energy_noise, groups)["energy noise"].outcome == "not checked"
@@ -670,8 +694,8 @@ PAIRS = np.ones((CHAINS, 2))
         ({"acceptance": at(0.59, 1, 2, 0.9 * ONES)}, "warm-up", "for chain 1: moves .* of 0.59"),
         ({"acceptance": at(0.61, 1, 2, 0.9 * ONES)}, None, "found what"),
         ({"acceptance": at(0.5, 1, 1, 0.9 * ONES)}, None, "found what"),  # not the last window
-        ({"energy_sd": at(3.1, 0, -1, ONES)}, "warm-up", "of chain 0 is pinned"),
-        ({"energy_sd": at(0.29, 0, -1, ONES)}, "warm-up", "of chain 0 is pinned"),
+        ({"energy_sd": at(3.1, 0, -1, ONES)}, "warm-up", "chain 0 are of the wrong width"),
+        ({"energy_sd": at(0.29, 0, -1, ONES)}, "warm-up", "chain 0 are of the wrong width"),
         ({"energy_sd": at(2.9, 0, -1, ONES)}, None, "found what"),
         ({"relaxation_times": at(9.0, 3, 1, 50 * PAIRS)}, "gradient noise", "`b` of chain 3 had"),
         ({"relaxation_times": at(11.0, 3, 1, 50 * PAIRS)}, None, "found what"),

@@ -24,9 +24,9 @@ Check = Callable[[Evidence], list[Verdict]]
 #: what the run itself has counted, without its draws
 PROCESS_CHECKS: tuple[Check, ...] = (
     step_checks.final_temperature,
+    noise_checks.anchors,
     warmup_checks.warmup,
     step_checks.guard,
-    noise_checks.anchors,
     step_checks.multiplier_bound,
     step_checks.swaps,
 )
@@ -34,11 +34,11 @@ PROCESS_CHECKS: tuple[Check, ...] = (
 #: all checks, causes before their consequences
 CHECKS: tuple[Check, ...] = (
     step_checks.final_temperature,
+    noise_checks.anchors,
+    noise_checks.energy_noise,
     warmup_checks.warmup,
     step_checks.multiplier,
     step_checks.guard,
-    noise_checks.energy_noise,
-    noise_checks.anchors,
     partition_checks.partition,
     step_checks.multiplier_bound,
     mixing_checks.length,

@@ -43,6 +43,7 @@ def diagnose(data: Any) -> Report:
         ContourSGLD, 4 chains of 500 draws
         No fault was found.
         <BLANKLINE>
+          ok  energy noise: Potential energies were exact.
           ok  warm-up: 300 draws found what they were to find.
         ...
         >>> report["chains"].figure < 1.1

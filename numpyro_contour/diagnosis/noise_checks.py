@@ -8,8 +8,12 @@ from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.flattening_diagnostics import noise_in_bins
 
-# With noise of three bins crossings fall to a half, with ten hardly any are left.
+# Noise that is wider blurs bins and is no longer the small correction that weights allow for.
 _MOST_BINS = 3.0
+# Noise as large as a barrier leaves a tenth of the crossings, and larger noise none
+# (benchmarks/crossings.py). A run that cannot lower ten nats, in units of the temperature, is plain
+# SGLD, which must not be taken for an answer on modes: its chains may agree and all be in one.
+_MOST_NATS = 10.0
 # More noise than so many bins, and so many times the median, in this share of a posterior: where
 # the noise is ten bins wide modes are hardly ever left.
 _TOO_NOISY = 10.0
@@ -27,18 +31,24 @@ def energy_noise(evidence: Evidence) -> list[Verdict]:
         words = "Potential energies were exact."
         return [verdict("energy noise", 0.0, _MOST_BINS, False, words, "")]
     bins = noise_in_bins(noise, evidence.width)
-    chain = int(bins.argmax())
+    nats = np.median(noise, axis=1)
+    most_nats = _MOST_NATS * evidence.temperature
+    by_nats = bool((nats > most_nats).any())
+    chain = int((nats if by_nats else bins).argmax())
+    figure, most = (nats[chain], most_nats) if by_nats else (bins[chain], _MOST_BINS)
     words = (
-        f"Subsampling moves the potential energy of chain {chain} by "
-        f"{np.median(noise[chain]):.3g} nats, {bins[chain]:.2g} bins (limit {_MOST_BINS:g})."
+        f"Subsampling moves the potential energy of chain {chain} by {nats[chain]:.3g} nats, "
+        f"{bins[chain]:.2g} bins (limit {most:g}{' nats' if by_nats else ''})."
     )
+    in_use = evidence.per_chain("warmup", "control_variate")
+    which = "`energy='full'` or larger minibatches"
+    if in_use is None or not in_use.any():
+        which += ", or `energy='control_variate'` where there is one mode"
     advice = (
-        "Barriers drown in it: use larger minibatches, `energy='control_variate'` or "
-        "`energy='full'`."
+        "Lower barriers drown in it, and what chains agree on may be one mode of several: use "
+        f"{which}."
     )
-    return [
-        verdict("energy noise", bins[chain], _MOST_BINS, bins[chain] > _MOST_BINS, words, advice)
-    ]
+    return [verdict("energy noise", figure, most, figure > most, words, advice)]
 
 
 def anchors(evidence: Evidence) -> list[Verdict]:
@@ -61,7 +71,7 @@ def anchors(evidence: Evidence) -> list[Verdict]:
         f"{_MOST_NOISY_SHARE:.0%})."
     )
     advice = (
-        "Little is flattened there, and steps are too noisy: use larger minibatches, or compare "
-        "with `energy='minibatch'`."
+        "Little is flattened there, and steps are too noisy: use `energy='full'` or larger "
+        "minibatches."
     )
     return [verdict("anchor", share, _MOST_NOISY_SHARE, is_bad, words, advice)]

@@ -59,7 +59,8 @@ def guard(evidence: Evidence) -> list[Verdict]:
             _MOST_REFUSED,
             "moves were refused because the potential energy or its gradient was not finite, or "
             "rose far above a partition found in warm-up",
-            "Check the data and the model for NaN, or lower `step_size`.",
+            "Check the data and the model for NaN, or lower `step_size`; energies that are far too "
+            "noisy are another cause.",
         ),
         _share(
             evidence,
@@ -138,7 +139,8 @@ def equipartition(evidence: Evidence) -> list[Verdict]:
     is_bad = abs(figure) > max(_MOST_OFF, _ERRORS * error)
     words = (
         f"Draws of {where} vary {1 + figure:.2f} +- {error:.2f} times as much as the gradient of "
-        f"the potential energy says they should (limit {1 + _MOST_OFF:g})."
+        f"the potential energy says they should (limit {1 + _MOST_OFF:g}, by more than {_ERRORS:g} "
+        "standard errors)."
     )
     advice = _advice(evidence)
     return [verdict("variances", figure, _MOST_OFF, is_bad, words, advice)]

@@ -121,9 +121,10 @@ def _partition(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
     outside = (group["moved"].values > 0) & ((ratio < lowest) | (ratio > highest))
     chain = int(np.argmax(outside))
     words = (
-        f"The energy partition of chain {chain} is pinned at its limits: the spread of the energy "
-        f"is {ratio[chain]:.2g} of what the pilot saw (limits {lowest:g} and {highest:g})."
+        f"The bins of chain {chain} are of the wrong width: its energy has {ratio[chain]:.2g} "
+        "times the spread that it had in the stage of warm-up from which they were made (limits "
+        f"{lowest:g} and {highest:g})."
     )
     limit = lowest if ratio[chain] < lowest else highest
-    advice = "Raise `num_warmup`, or give `partition`."
+    advice = "Raise `num_warmup`, or give `partition`; if energies are noisy, mend that first."
     return [verdict("warm-up", ratio[chain], limit, bool(outside.any()), words, advice)]

@@ -32,18 +32,21 @@ def weights(evidence: Evidence) -> list[Verdict]:
     share = kish_share(evidence.log_weights)
     khat = pareto_khat(evidence.log_weights)
     above = share_above(evidence.energy, evidence.typical_energy).mean()
+    heavy = np.isfinite(khat) and khat > _LARGEST_KHAT
+    advice = (
+        "Raise `num_steps`, so that a draw stands for more steps, lower `zeta`, or lower `upper` "
+        "of the partition."
+    )
+    if share >= _LEAST_SHARE and heavy:
+        words = (
+            f"A few draws carry most of the weight: Pareto k-hat is {khat:.2f} (limit "
+            f"{_LARGEST_KHAT})."
+        )
+        return [verdict(name, khat, _LARGEST_KHAT, True, words, advice)]
     words = (
         f"The weights leave an effective share of {share:.2g} of the draws (limit {_LEAST_SHARE}), "
-        f"Pareto k-hat {khat:.2f} (limit {_LARGEST_KHAT}); {above:.0%} of the draws are above "
-        "typical energies."
+        f"Pareto k-hat {khat:.2f}; {above:.0%} of the draws are above typical energies."
     )
-    advice = (
-        "They are too uneven: stand a draw for more steps (`num_steps`), lower `zeta`, or lower "
-        "`upper` of the partition."
-    )
-    heavy = np.isfinite(khat) and khat > _LARGEST_KHAT
-    if share >= _LEAST_SHARE and heavy:
-        return [verdict(name, khat, _LARGEST_KHAT, True, words, advice)]
     return [verdict(name, share, _LEAST_SHARE, share < _LEAST_SHARE, words, advice)]
 
 

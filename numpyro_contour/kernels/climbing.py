@@ -89,6 +89,11 @@ class ClimbingKernel(ContourKernel):
     def _plan(self) -> Plan | None:
         return super()._plan if self._barrier is None else Plan.climbing()
 
+    def _to_be_found(self) -> list[str]:
+        if self._barrier is None:
+            return super()._to_be_found()
+        return ["the step sizes", "theta of `barrier`"]
+
     def _chosen(self, potential: ModelPotential | None) -> str | Callable:
         chosen = super()._chosen(potential)
         if self._barrier is not None and chosen != "full":
