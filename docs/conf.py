@@ -1,8 +1,10 @@
 """Configuration of the documentation."""
 
+import atexit
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import numpyro_contour
@@ -65,3 +67,9 @@ nb_render_markdown_format = "gfm"
 # progress bars, which they do not show, are plain.
 os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning:arviz,ignore:IProgress not found")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Each kernel would say that it talks over TCP, on this machine, without encryption.
+profile = Path(tempfile.mkdtemp()) / "profile_default"
+profile.mkdir()
+(profile / "ipython_kernel_config.py").write_text('c.IPKernelApp.log_level = "ERROR"\n')
+atexit.register(shutil.rmtree, profile.parent, ignore_errors=True)
+os.environ.setdefault("IPYTHONDIR", str(profile.parent))

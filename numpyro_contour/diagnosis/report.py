@@ -145,7 +145,8 @@ class Report:
         header = "".join(f"<th>{name}</th>" for name in ("", "check", "figure", "limit", ""))
         return (
             f"<p><b>{html.escape(self.title)}</b><br>{html.escape(self.headline)}</p>"
-            f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
+            f'<table class="contour-report"><thead><tr>{header}</tr></thead>'
+            f"<tbody>{rows}</tbody></table>"
         )
 
     def _ordered(self) -> list[Verdict]:
