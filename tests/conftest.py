@@ -16,10 +16,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = directory
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"
 
-# The older emitters of loops compile twice as fast. XLA ends a process that gives a flag it does
-# not know, so it is asked first.
+# The older emitters of loops compile twice as fast, and programs that are not split for parallel
+# compilation in two thirds of the time. XLA ends a process that gives a flag it does not know, so
+# it is asked first.
 if "XLA_FLAGS" not in os.environ:
-    flags = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false"}
+    flags = {
+        "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    }
     probe = [sys.executable, "-c", "import jax; jax.devices()"]
     if subprocess.run(probe, env=os.environ | flags, capture_output=True).returncode == 0:
         os.environ |= flags

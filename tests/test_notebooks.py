@@ -14,7 +14,12 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
 #: the size of each notebook, in place of the values of its cell of parameters
 SMALL = {
-    "failure": {},
+    "failure": {
+        "num_samples": 800,
+        "num_steps": 150,
+        "climbing_warmup": 1000,
+        "climbing_samples": 1200,
+    },
     "flights": {
         "num_rows": 10_000,
         "num_warmup": 40,
@@ -33,7 +38,7 @@ SMALL = {
         "nuts_samples": 300,
     },
     "neural_network": {"num_warmup": 40, "num_samples": 40, "num_steps": 50, "nuts_draws": 50},
-    "quickstart": {"num_chains": 4, "num_steps": 200, "num_samples": 600},
+    "quickstart": {"num_steps": 200, "num_samples": 600},
     "sunspots": {
         "num_chains": 4,
         "num_warmup": 300,
