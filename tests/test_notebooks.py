@@ -42,7 +42,7 @@ SMALL = {
     "sunspots": {
         "num_chains": 4,
         "num_warmup": 300,
-        "num_samples": 500,
+        "num_samples": 1000,
         "num_steps": 100,
         "nuts_draws": 200,
     },
