@@ -33,7 +33,7 @@ SMALL = {
     "galaxies": {
         "num_chains": 4,
         "num_warmup": 250,
-        "num_samples": 500,
+        "num_samples": 900,
         "num_steps": 250,
         "nuts_samples": 300,
     },
