@@ -73,3 +73,13 @@ profile.mkdir()
 (profile / "ipython_kernel_config.py").write_text('c.IPKernelApp.log_level = "ERROR"\n')
 atexit.register(shutil.rmtree, profile.parent, ignore_errors=True)
 os.environ.setdefault("IPYTHONDIR", str(profile.parent))
+
+
+def _links_to_notebooks(app, name, source):
+    """In the repository notebooks lie beside docs/, in the site below it."""
+    source[0] = source[0].replace("](../notebooks/", "](notebooks/")
+
+
+def setup(app):
+    """Sphinx calls this; what it connects is done to each page."""
+    app.connect("source-read", _links_to_notebooks)
