@@ -35,7 +35,7 @@ SMALL = {
         "num_warmup": 250,
         "num_samples": 900,
         "num_steps": 250,
-        "nuts_samples": 300,
+        "nuts_samples": 2000,
     },
     "neural_network": {"num_warmup": 40, "num_samples": 40, "num_steps": 50, "nuts_draws": 50},
     "quickstart": {"num_steps": 200, "num_samples": 600},
