@@ -38,7 +38,7 @@ SMALL = {
         "nuts_samples": 2000,
     },
     "neural_network": {"num_warmup": 40, "num_samples": 40, "num_steps": 50, "nuts_draws": 50},
-    "quickstart": {"num_steps": 200, "num_samples": 600},
+    "quickstart": {"num_steps": 350, "num_samples": 600},
     "sunspots": {
         "num_chains": 4,
         "num_warmup": 300,
