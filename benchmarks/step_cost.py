@@ -23,7 +23,7 @@ from numpyro.infer import MCMC
 
 from benchmarks.tables import markdown_table
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, robbins_monro
-from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.models.model_potential import ModelPotential
 
 ROUNDS = 9
 STEPS_A_DRAW = 1000

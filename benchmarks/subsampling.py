@@ -21,10 +21,10 @@ from numpyro.infer import MCMC
 from benchmarks.posteriors import by_nuts, errors
 from benchmarks.tables import markdown_table
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
+from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.examples import mixture
-from numpyro_contour.flat import ravel
-from numpyro_contour.full_data import FullEnergy, Reference
-from numpyro_contour.full_energies import full_energies
+from numpyro_contour.models.all_rows import FullEnergy, Reference
+from numpyro_contour.runs.energies_over_all_rows import full_energies
 
 CHAINS = 16
 WARMUP, STEPS = 10_000, 30_000

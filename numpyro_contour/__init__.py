@@ -4,10 +4,9 @@ Kernels for `numpyro.infer.MCMC` that flatten the energy barriers between the mo
 with subsampled likelihoods, and hand out weighted draws.
 """
 
-from numpyro_contour.diagnosis.diagnose import diagnose
+from numpyro_contour._version import __version__ as __version__
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.diagnosis.report import Report
-from numpyro_contour.expectations import Expectation, expectation
-from numpyro_contour.inference_data import to_inference_data
 from numpyro_contour.kernels.contour_sghmc import ContourSGHMC
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.kernels.contour_sgnht import ContourSGNHT
@@ -18,15 +17,15 @@ from numpyro_contour.kernels.replica_exchange_sgld import ReplicaExchangeSGLD
 from numpyro_contour.kernels.sghmc import SGHMC
 from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.kernels.sgnht import SGNHT
-from numpyro_contour.lazy_numpyro import attach_submodules
-from numpyro_contour.partition import EnergyPartition
-from numpyro_contour.prediction import predictive
-from numpyro_contour.resampling import resample
+from numpyro_contour.output.diagnose import diagnose
+from numpyro_contour.output.expectation import Expectation, expectation
+from numpyro_contour.output.inference_data import to_inference_data
+from numpyro_contour.output.lazy_numpyro import attach_submodules
+from numpyro_contour.output.predictive import predictive
+from numpyro_contour.output.resample import resample
+from numpyro_contour.output.summary import print_summary, summary
+from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.schedules import epoch_schedule, robbins_monro
-from numpyro_contour.summary import print_summary, summary
-from numpyro_contour.weighted_draws import weighted_samples
-
-__version__ = "0.1.0"
 
 attach_submodules()
 

@@ -1,8 +1,10 @@
-"""Checks of arguments: each error names the argument, what it got and what it takes."""
+"""What users are told: errors that name the argument, and warnings at the user's own line."""
 
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,3 +70,13 @@ def function(name: str, value: Any) -> Callable:
     if not callable(value):
         raise fail(name, value, "a function")
     return value
+
+
+def warn_user(message: str) -> None:
+    """A warning that points to the line outside this package that called it."""
+    level = 2  # the line that calls this function
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals["__name__"].startswith("numpyro_contour."):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, stacklevel=level)

@@ -138,7 +138,7 @@ def first_value(schedule: Schedule) -> float:
         return float(schedule(jnp.zeros((), jnp.int32)))
 
 
-def check_warm(temperature: ScalarOrSchedule) -> None:
+def check_positive_temperature(temperature: ScalarOrSchedule) -> None:
     """The argument `temperature` of kernels that have no meaning without one.
 
     Raises:

@@ -29,8 +29,8 @@ from numpyro_contour.adaptation.tuning import (
     no_moments,
     tuning_step,
 )
-from numpyro_contour.diffusions import langevin
-from numpyro_contour.samplers.base import start
+from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.samplers.chain import start
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 import numpyro_contour
-from numpyro_contour import diagnostics, diffusions, plots, samplers
+from numpyro_contour import diagnostics, plots
+from numpyro_contour.core import diffusions, samplers
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = [DOCS / "api.md", *sorted((DOCS / "api").glob("*.md"))]
@@ -43,10 +44,10 @@ WITHOUT_FORMULA = {
     ),
     "counts, or takes things from one place to another": (
         "diagnostics.round_trips",
-        "minibatch.constrained",
-        "plates.",
-        "samplers.base.start",
-        "guard.initial_guard",
+        "models.model_potential.constrained",
+        "models.plates.",
+        "core.samplers.chain.start",
+        "core.samplers.guard.initial_guard",
         "examples.datasets.read_columns",
         "examples.datasets.load",
         "examples.flights.load",
@@ -89,15 +90,15 @@ WITHOUT_SOURCE = {
         "plots.",
         "diagnose",
         "to_inference_data",
-        "widening.WideningPartition",
-        "contour.initial_theta",
-        "contour.nodes",
-        "diffusions.clip_drift",
-        "diffusions.base.normal_like",
-        "samplers.base.",
-        "guard.",
-        "minibatch.constrained",
-        "plates.",
+        "core.flattening.widening_partition.WideningPartition",
+        "core.flattening.theta.initial_theta",
+        "core.flattening.psi.nodes",
+        "core.diffusions.clip_drift",
+        "core.diffusions.diffusion.normal_like",
+        "core.samplers.chain.",
+        "core.samplers.guard.",
+        "models.model_potential.constrained",
+        "models.plates.",
         "examples.concrete.model",
         "examples.flights.regression",
         "examples.faults.run",
@@ -422,7 +423,7 @@ def test_every_public_name_is_on_a_page_once():
 def test_every_sampler_is_on_a_page():
     full = {name.full for name in listed()}
     for path in Path(samplers.__file__).parent.glob("*.py"):
-        module = importlib.import_module(f"numpyro_contour.samplers.{path.stem}")
+        module = importlib.import_module(f"numpyro_contour.core.samplers.{path.stem}")
         for name, found in vars(module).items():
             makes = inspect.isfunction(found) and found.__annotations__.get("return") == "Sampler"
             if makes and found.__module__ == module.__name__:

@@ -29,7 +29,6 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
-from numpyro_contour.arviz_versions import from_datasets
 from numpyro_contour.diagnostics import (
     kish_share,
     normalise,
@@ -42,6 +41,7 @@ from numpyro_contour.diagnostics import (
     weighted_quantile,
     weighted_sd,
 )
+from numpyro_contour.statistics.arviz_versions import from_datasets
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -14,11 +14,11 @@ from scipy import stats
 
 from numpyro_contour import ContourSGLD, EnergyPartition, diagnose, to_inference_data
 from numpyro_contour import weighted_samples as weigh
-from numpyro_contour.samplers.climbing import climbing, first_learning, learnt, log_theta_of
-from numpyro_contour.samplers.levels import LevelSteps
+from numpyro_contour.core.flattening.widening_partition import WideningPartition
+from numpyro_contour.core.samplers.climbing import climbing, first_learning, learnt, log_theta_of
+from numpyro_contour.core.samplers.steps_by_height import LevelSteps
+from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
-from numpyro_contour.widening import WideningPartition
-from numpyro_contour.window import run_window
 
 SCALES = jnp.array([0.5, 1.0, 3.0])
 

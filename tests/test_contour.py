@@ -7,16 +7,14 @@ import pytest
 from jax import random
 
 from numpyro_contour import EnergyPartition
-from numpyro_contour.contour import (
+from numpyro_contour.core.flattening.psi import (
     INTERPOLATIONS,
-    LOG_THETA_FLOOR,
     Flattening,
-    initial_theta,
     log_flattening,
     log_psi,
     nodes,
-    update_theta,
 )
+from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, initial_theta, update_theta
 
 PARTITION = EnergyPartition(2.0, 12.0, 20)
 ROUGH = jnp.asarray(np.random.default_rng(0).normal(-8, 4, 20), jnp.float32)

@@ -7,14 +7,15 @@ import pytest
 from jax import random
 
 from numpyro_contour import ContourSGLD, EnergyPartition, robbins_monro
-from numpyro_contour.contour import Flattening, LogPsi, initial_theta, log_psi
-from numpyro_contour.diffusions import langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.core.flattening.psi import Flattening, LogPsi, log_psi
+from numpyro_contour.core.flattening.theta import initial_theta
+from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS, learn, log_field
+from numpyro_contour.core.samplers.contour import contour
+from numpyro_contour.core.samplers.plain import plain
+from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.examples import mixture
-from numpyro_contour.random_fields import RANDOM_FIELDS, learn, log_field
-from numpyro_contour.samplers.contour import contour
-from numpyro_contour.samplers.sgld import sgld
 from numpyro_contour.schedules import Constant
-from numpyro_contour.window import run_window
 
 PARTITION = EnergyPartition(0.0, 8.0, 8)
 
@@ -314,9 +315,9 @@ def test_without_zeta_a_diffusion_is_the_plain_one_to_the_last_bit(name):
 
         return np.asarray(chain(start))
 
-    plain = positions(sgld(diffusion, eps, tau))
+    unflattened = positions(plain(diffusion, eps, tau))
     arguments = diffusion, eps, tau, PARTITION, robbins_monro()
-    np.testing.assert_array_equal(positions(contour(*arguments, Flattening(0.0))), plain)
+    np.testing.assert_array_equal(positions(contour(*arguments, Flattening(0.0))), unflattened)
     assert (positions(contour(*arguments, Flattening(0.1))) != plain).mean() > 0.9
 
 

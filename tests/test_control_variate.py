@@ -10,10 +10,14 @@ import pytest
 from jax import random
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
-from numpyro_contour.compensated import add, total, zero_sum
-from numpyro_contour.control_variate import anchor_at, control_variate, least_noisy
-from numpyro_contour.full_data import FullData, Reference
-from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.core.arrays.compensated_sums import add, total, zero_sum
+from numpyro_contour.models.all_rows import FullData, Reference
+from numpyro_contour.models.estimators.control_variate import (
+    anchor_at,
+    control_variate,
+    least_noisy,
+)
+from numpyro_contour.models.model_potential import ModelPotential
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -8,8 +8,8 @@ import pytest
 from jax import random
 
 from numpyro_contour import CyclicalSGLD, weighted_samples
-from numpyro_contour.diffusions import langevin
-from numpyro_contour.samplers.cyclical import cyclical
+from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.samplers.cyclical import cyclical
 from numpyro_contour.schedules import Constant
 
 LENGTH, EXPLORATION = 40, 0.3

@@ -16,7 +16,6 @@ from numpyro_contour.diagnosis import (
     mixing_checks,
     noise_checks,
     partition_checks,
-    scalars,
     step_checks,
     theta_checks,
     warmup_checks,
@@ -25,6 +24,7 @@ from numpyro_contour.diagnosis import (
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Report, unknown, verdict
 from numpyro_contour.examples import faults
+from numpyro_contour.statistics import scalars
 
 # --------------------------------------------------------------------------- runs
 

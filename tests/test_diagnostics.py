@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
-from numpyro_contour.arviz_versions import IS_DATATREE
 from numpyro_contour.diagnostics import (
     kish_share,
     normalise,
@@ -26,6 +25,7 @@ from numpyro_contour.diagnostics import (
     weighted_sd,
 )
 from numpyro_contour.examples import mixture
+from numpyro_contour.statistics.arviz_versions import IS_DATATREE
 
 RNG = np.random.default_rng(0)
 

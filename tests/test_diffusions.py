@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour.diffusions import DRIFT_LIMIT, langevin, underdamped
+from numpyro_contour.core.diffusions import DRIFT_LIMIT, langevin, underdamped
 
 
 def stationary_variance(noise, step_size, steps=20_000, chains=512):

@@ -10,7 +10,7 @@ import pytest
 from jax import random
 
 from numpyro_contour import ContourSGLD, EnergyPartition
-from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.models.model_potential import ModelPotential
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

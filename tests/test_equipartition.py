@@ -13,10 +13,10 @@ from jax import lax, random
 from numpyro.infer.util import potential_energy, unconstrain_fn
 
 from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, EnergyPartition, weighted_samples
-from numpyro_contour import equipartition as module
-from numpyro_contour.equipartition import equipartition, unconstrained
-from numpyro_contour.full_data import FullData
-from numpyro_contour.minibatch import ModelPotential, constrained
+from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.model_potential import ModelPotential, constrained
+from numpyro_contour.runs import equipartition as module
+from numpyro_contour.runs.equipartition import equipartition, unconstrained
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -14,7 +14,7 @@ from numpyro_contour.diagnostics import (
     theta_drift,
     theta_spread,
 )
-from numpyro_contour.flattening_diagnostics import distance
+from numpyro_contour.statistics.flatness import distance
 
 # --------------------------------------------------------------------------- evenness of visits
 

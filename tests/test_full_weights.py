@@ -20,13 +20,13 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
-from numpyro_contour.diffusions import langevin
+from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.samplers.chain import start
+from numpyro_contour.core.samplers.contour import noise_of_move
 from numpyro_contour.examples import mixture
-from numpyro_contour.full_energies import full_energies
 from numpyro_contour.plots import plot_energy_histogram
-from numpyro_contour.samplers.base import start
-from numpyro_contour.samplers.contour import noise_of_move
-from numpyro_contour.smoothing import smoothed
+from numpyro_contour.runs.energies_over_all_rows import full_energies
+from numpyro_contour.runs.smoothed_flattening import smoothed
 
 CHAINS = 16
 

@@ -7,17 +7,17 @@ import pytest
 from jax import random
 
 from numpyro_contour import EnergyPartition, robbins_monro
-from numpyro_contour.diffusions import langevin
-from numpyro_contour.guard import initial_guard, update_guard
-from numpyro_contour.samplers.contour import contour
-from numpyro_contour.samplers.sgld import sgld
+from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.samplers.contour import contour
+from numpyro_contour.core.samplers.guard import initial_guard, update_guard
+from numpyro_contour.core.samplers.plain import plain
+from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
-from numpyro_contour.window import run_window
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 SAMPLERS = {
-    "sgld": sgld(langevin(), Constant(0.1), Constant(1.0)),
+    "sgld": plain(langevin(), Constant(0.1), Constant(1.0)),
     "contour": contour(
         langevin(), Constant(0.1), Constant(1.0), EnergyPartition(0, 10, 20), robbins_monro()
     ),

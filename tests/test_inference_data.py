@@ -24,8 +24,8 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
+from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.examples import mixture
-from numpyro_contour.flat import unravel_like
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -395,7 +395,7 @@ def test_the_partition_is_that_of_the_state(constrained_runs):
 @pytest.mark.parametrize("values", [2**23, 1000])
 def test_log_likelihood_of_all_rows(constrained_runs, values, monkeypatch):
     """Also in chunks of 5 draws, which do not divide 120."""
-    monkeypatch.setattr("numpyro_contour.log_likelihood._VALUES_A_CHUNK", values)
+    monkeypatch.setattr("numpyro_contour.runs.log_likelihood._VALUES_A_CHUNK", values)
     mcmc = constrained_runs("ContourSGLD")
     X, y = (np.asarray(data, np.float64) for data in models.constrained_data())
     idata = to_inference_data(mcmc, log_likelihood=True, coords={"rows": np.arange(200) + 1000})
@@ -532,7 +532,7 @@ def test_arviz_may_be_imported_first(run_python):
     """arviz 1.x then loads numpyro piecemeal, and misses some of it."""
     code = """
 import arviz as az
-from numpyro_contour.flat import unravel_like
+from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour import SGLD, to_inference_data
 from numpyro.infer import MCMC
 import jax, jax.numpy as jnp, models

@@ -1,4 +1,8 @@
-"""The pure core knows arrays and functions: it imports neither numpyro nor the layers above it."""
+"""The rooms of the package and the arrows between them, in one table.
+
+A room is a folder, or a module of the root. It imports only rooms that its row names, and each of
+them has a row above: no arrow goes up.
+"""
 
 import ast
 from pathlib import Path
@@ -8,74 +12,68 @@ import pytest
 import numpyro_contour
 
 ROOT = Path(numpyro_contour.__file__).parent
-PURE = [
-    "checks.py",
-    "schedules.py",
-    "partition.py",
-    "contour.py",
-    "guard.py",
-    "window.py",
-    "weights.py",
-    "estimates.py",
-    "diagnostics.py",
-    "flattening_diagnostics.py",
-    "arviz_versions.py",
-    "flat.py",
-    "numpy_data.py",
-    "random_bits.py",
-    "random_fields.py",
-    "compensated.py",
-    "smoothing.py",
-    *(
-        str(path.relative_to(ROOT))
-        for folder in ("samplers", "diffusions", "adaptation")
-        for path in (ROOT / folder).glob("*.py")
+
+#: room: (packages that it must not import, rooms that it may import)
+ROOMS = {
+    "_version": ("jax numpyro arviz", ""),
+    "checks": ("jax numpyro arviz", ""),
+    "schedules": ("numpyro arviz", "checks"),
+    "core.arrays": ("numpyro arviz", ""),
+    "core.diffusions": ("numpyro arviz", "core.arrays checks"),
+    "core.flattening": ("numpyro arviz", "checks"),
+    "core.samplers": (
+        "numpyro arviz",
+        "core.arrays core.diffusions core.flattening checks schedules",
     ),
-]
-STATISTICS = {"arviz_versions.py"}
-ABOVE = {
-    "control_variate",
-    "draw_temperatures",
-    "diagnosis",
-    "enumeration",
-    "equipartition",
-    "estimators",
-    "examples",
-    "expectations",
-    "full_data",
-    "full_energies",
-    "full_weights",
-    "inference_data",
-    "kernels",
-    "log_likelihood",
-    "minibatch",
-    "minibatch_variance",
-    "on_data",
-    "plates",
-    "plots",
-    "prediction",
-    "resampling",
-    "row_terms",
-    "run_groups",
-    "run_weights",
-    "runs",
-    "summary",
-    "warmup_report",
-    "weighted_draws",
+    "adaptation": (
+        "numpyro arviz",
+        "core.arrays core.diffusions core.flattening core.samplers",
+    ),
+    "models": ("arviz", "core.arrays checks"),
+    "models.estimators": ("arviz", "models core.arrays checks"),
+    "kernels": (
+        "arviz",
+        "models models.estimators adaptation core.arrays core.diffusions core.flattening "
+        "core.samplers checks schedules",
+    ),
+    "statistics": ("jax numpyro", "checks"),
+    "diagnostics": ("jax numpyro", "statistics"),
+    "runs": (
+        "arviz",
+        "kernels statistics models models.estimators adaptation core.arrays checks schedules "
+        "_version",
+    ),
+    "diagnosis": ("jax numpyro arviz", "statistics"),
+    "output": ("", "diagnosis runs statistics models kernels diagnostics checks"),
+    "plots": ("jax", "output diagnosis runs statistics checks"),
+    "numpyro_contour": ("", "output diagnosis kernels core.flattening schedules _version"),
+    "examples": (
+        "",
+        "numpyro_contour plots runs statistics kernels core.flattening core.arrays "
+        "checks schedules",
+    ),
+    "__main__": ("", "examples"),
 }
+MODULES_IN_ROOT = 6
+LINES_OF_A_FILE = 350
 
 
-OUTPUTS = tuple(
-    f"numpyro_contour.{name}"
-    for name in (
-        "diagnosis",
-        "inference_data",
-        "summary",
-        "resampling",
-        "expectations",
-        "weighted_draws",
-    )
-)
+def room_of(path):
+    """The room of a file: its folder, or its own name in the root."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if len(parts) == 1:
+        return "numpyro_contour" if parts[0] == "__init__" else parts[0]
+    return ".".join(parts[:-1])
+
+
+def module_room(name):
+    """The room of a module of this package by its dotted name without the package's."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        room = ".".join(parts[:length])
+        if room in ROOMS:
+            return room
+    return "numpyro_contour"
 
 
 def imports(path):
@@ -83,36 +81,61 @@ def imports(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+            assert node.level == 0, f"{path}: imports are absolute"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("file", PURE)
-def test_pure_core_imports_nothing_from_above(file):
-    for name in imports(ROOT / file):
-        parts = name.split(".")
-        forbidden = {"numpyro"} if file in STATISTICS else {"numpyro", "arviz"}
-        assert parts[0] not in forbidden, f"{file} imports {name}"
-        if parts[0] == "numpyro_contour" and len(parts) > 1:
-            assert parts[1] not in ABOVE, f"{file} imports {name}"
+FILES = sorted(ROOT.rglob("*.py"))
 
 
-def test_checks_of_a_run_know_its_groups_alone():
-    for path in (ROOT / "diagnosis").glob("*.py"):
-        if path.name == "diagnose.py":  # which takes a finished run too
+@pytest.mark.parametrize("file", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_imports_what_its_room_may(file):
+    room = room_of(file)
+    if room == "core":  # which holds rooms, and nothing of its own
+        assert not list(imports(file))
+        return
+    forbidden, allowed = (names.split(" ") for names in ROOMS[room])
+    for name in imports(file):
+        package, _, inside = name.partition(".")
+        assert package not in forbidden, f"{file} imports {name}"
+        if package == "numpyro_contour":
+            other = module_room(inside)
+            assert other == room or other in allowed, f"{file} imports {name}"
+
+
+def test_no_arrow_goes_up():
+    order = list(ROOMS)
+    for room, (_, allowed) in ROOMS.items():
+        for other in filter(None, allowed.split(" ")):
+            assert order.index(other) < order.index(room), f"{room} -> {other}"
+
+
+def test_the_table_has_no_room_and_no_arrow_that_is_not_there():
+    seen = {room: set() for room in ROOMS}
+    for file in FILES:
+        if room_of(file) == "core":
             continue
-        for name in imports(path):
-            parts = [*name.split("."), ""]
-            assert parts[0] not in {"numpyro", "jax"}, f"{path} imports {name}"
-            assert parts[1] not in ABOVE - {"diagnosis"}, f"{path} imports {name}"
+        for name in imports(file):
+            package, _, inside = name.partition(".")
+            if package == "numpyro_contour":
+                seen[room_of(file)].add(module_room(inside))
+    for room, (_, allowed) in ROOMS.items():
+        unused = set(allowed.split(" ")) - seen[room] - {""}
+        assert not unused, f"{room} does not import {unused}"
 
 
-def test_kernels_do_not_import_outputs():
-    for path in (ROOT / "kernels").glob("*.py"):
-        for name in imports(path):
-            assert not name.startswith(("arviz", *OUTPUTS)), path
+def test_the_root_is_no_heap():
+    assert len(list(ROOT.glob("*.py"))) <= MODULES_IN_ROOT
+
+
+def test_every_room_says_what_it_owns_and_what_it_may_import():
+    for room in ROOMS:
+        folder = ROOT.joinpath(*room.split("."))
+        if folder.is_dir():
+            words = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+            assert "import" in (words or ""), room
 
 
 def test_files_hold_one_idea():
-    for path in ROOT.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 350, path
+    for path in FILES:
+        assert len(path.read_text().splitlines()) <= LINES_OF_A_FILE, path

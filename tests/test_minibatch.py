@@ -14,12 +14,13 @@ from jax import random
 from numpyro.infer.util import initialize_model, potential_energy
 from scipy import stats
 
-from numpyro_contour import EnergyPartition, estimators, weighted_samples
-from numpyro_contour.control_variate import anchor_at
-from numpyro_contour.flat import ravel
-from numpyro_contour.full_data import CHUNK_BYTES, FullData, Reference
-from numpyro_contour.minibatch import ModelPotential
-from numpyro_contour.plates import SubsamplePlates, draw_indices
+from numpyro_contour import EnergyPartition, weighted_samples
+from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.models.all_rows import CHUNK_BYTES, FullData, Reference
+from numpyro_contour.models.estimators import choice as estimators
+from numpyro_contour.models.estimators.control_variate import anchor_at
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.plates import SubsamplePlates, draw_indices
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

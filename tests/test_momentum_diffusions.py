@@ -7,8 +7,8 @@ import pytest
 from jax import random
 from scipy.linalg import solve_discrete_lyapunov
 
-from numpyro_contour.diffusions import langevin, nose_hoover, rmsprop, underdamped
-from numpyro_contour.samplers.sgld import sgld
+from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.schedules import Constant
 
 KEY = random.key(3)
@@ -253,7 +253,7 @@ def test_a_refused_move_turns_the_velocity():
     def walled(key, x):
         return jnp.where(x > 1.0, jnp.nan, 0.0), jnp.zeros(())
 
-    sampler = sgld(underdamped(0.9), Constant(0.02), Constant(1e-12))
+    sampler = plain(underdamped(0.9), Constant(0.02), Constant(1e-12))
     state = sampler.init(KEY, jnp.array(0.99), walled)
     chain = state.chain._replace(memory=jnp.array(1.0))
     refused = sampler.step(random.split(KEY), state._replace(chain=chain), walled).chain

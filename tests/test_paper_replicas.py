@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy import integrate
 
-from numpyro_contour.arviz_versions import from_datasets
+from numpyro_contour.statistics.arviz_versions import from_datasets
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

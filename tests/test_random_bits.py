@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour.random_bits import bits, normal
+from numpyro_contour.core.arrays.random_bits import bits, normal
 
 KEYS = {
     "typed": lambda: random.key(7),

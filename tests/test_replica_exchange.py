@@ -9,17 +9,17 @@ import pytest
 from jax import random
 from scipy import stats
 
-from numpyro_contour.diffusions import langevin
-from numpyro_contour.diffusions.base import keep
-from numpyro_contour.examples import mixture
-from numpyro_contour.samplers.base import Chain
-from numpyro_contour.samplers.replica_exchange import (
+from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.diffusions.diffusion import keep
+from numpyro_contour.core.samplers.chain import Chain
+from numpyro_contour.core.samplers.replica_exchange import (
     renew,
     replica_exchange,
     shifted,
 )
+from numpyro_contour.core.samplers.window import run_window
+from numpyro_contour.examples import mixture
 from numpyro_contour.schedules import Constant
-from numpyro_contour.window import run_window
 
 
 def of(step_size, temperatures, **arguments):
@@ -316,7 +316,7 @@ def test_energies_are_shifted_renewed_and_placed_in_all_replicas():
     np.testing.assert_allclose(renewed.hotter.gradient, [1.0, 2.0])
 
     chain = state.chain._replace(position=jnp.asarray(7.0), potential_energy=jnp.asarray(49.0))
-    placed = sampler.place(state, chain)
+    placed = sampler.relocate(state, chain)
     np.testing.assert_array_equal(positions_of(placed), 7.0)
     np.testing.assert_array_equal(placed.hotter.potential_energy, 49.0)
     for name in ("memory", "guard"):

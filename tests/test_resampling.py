@@ -23,9 +23,9 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
-from numpyro_contour.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.diagnostics import weighted_ess, weighted_mcse, weighted_mean
-from numpyro_contour.resampling import METHODS
+from numpyro_contour.output.resample import METHODS
+from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
 WEIGHTS = np.array([0.0, 2.0, 0.5, 0.0, 1.0, 0.25, 3.0, 0.7])
 

@@ -10,7 +10,7 @@ import pytest
 from jax import random
 
 from numpyro_contour import EnergyPartition, weighted_samples
-from numpyro_contour.diffusions import langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
 
 HESSIAN = np.array([9.0, 0.5])
 

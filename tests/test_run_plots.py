@@ -20,7 +20,6 @@ from numpyro_contour import (
     resample,
     to_inference_data,
 )
-from numpyro_contour.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.diagnostics import kish_share, pareto_khat
 from numpyro_contour.examples import nine_modes
 from numpyro_contour.plots import (
@@ -34,6 +33,7 @@ from numpyro_contour.plots import (
     plot_warmup,
     plot_weights,
 )
+from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 CHAINS, DRAWS, BINS = 3, 200, 12

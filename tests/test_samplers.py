@@ -8,13 +8,13 @@ from jax import random
 from scipy import stats
 
 from numpyro_contour import EnergyPartition, robbins_monro
-from numpyro_contour.contour import Flattening
-from numpyro_contour.diffusions import langevin
+from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.flattening.psi import Flattening
+from numpyro_contour.core.samplers.contour import contour
+from numpyro_contour.core.samplers.plain import plain
+from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.examples import mixture
-from numpyro_contour.samplers.contour import contour
-from numpyro_contour.samplers.sgld import sgld
 from numpyro_contour.schedules import Constant
-from numpyro_contour.window import run_window
 
 COVARIANCE = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 0.5]])
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -29,7 +29,7 @@ def of(name, partition, step_size, zeta=0.75, noise="averaged", **arguments):
     """The table of samplers: a later one is one line."""
     diffusion, eps, tau = langevin(noise), Constant(step_size), Constant(1.0)
     if name == "sgld":
-        return sgld(diffusion, eps, tau)
+        return plain(diffusion, eps, tau)
     return contour(diffusion, eps, tau, partition, robbins_monro(), Flattening(zeta), **arguments)
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from test_resampling import weighted_idata
 
 from numpyro_contour import diagnostics, print_summary, resample, summary, weighted_samples
-from numpyro_contour.arviz_versions import IS_DATATREE, tail_levels
+from numpyro_contour.statistics.arviz_versions import IS_DATATREE, tail_levels
 
 RNG = np.random.default_rng(0)
 DRAWS = {

@@ -11,7 +11,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
 from numpyro_contour.examples import mixture
-from numpyro_contour.warmup_report import relaxation_times
+from numpyro_contour.runs.warmup_group import relaxation_times
 
 CHAINS = 8
 SCALES = jnp.array([1e-4, 1.0, 30.0, 1e5])

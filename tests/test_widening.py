@@ -5,9 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numpyro_contour.samplers.climbing import gaussian_log_theta, hats
-from numpyro_contour.samplers.levels import TARGET_ACCEPTANCE, initial_steps, learn_steps, shares
-from numpyro_contour.widening import WideningPartition
+from numpyro_contour.core.flattening.widening_partition import WideningPartition
+from numpyro_contour.core.samplers.climbing import gaussian_log_theta, hats
+from numpyro_contour.core.samplers.steps_by_height import (
+    TARGET_ACCEPTANCE,
+    initial_steps,
+    learn_steps,
+    shares,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -9,8 +9,8 @@ import pytest
 from jax import random
 from scipy import stats
 
-from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.window import run_window
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.window import run_window
 
 
 class Counted(NamedTuple):

@@ -18,7 +18,7 @@ from benchmarks.papers.harness import Experiment
 from benchmarks.step_cost import ROUNDS, step_costs
 from benchmarks.tables import markdown_table
 from numpyro_contour import ContourSGLD
-from numpyro_contour.minibatch import ModelPotential
+from numpyro_contour.models.model_potential import ModelPotential
 
 #: draws of the warm-up, the least that a barrier takes, and steps of each
 WARMUP, NUM_STEPS = 50, 100

@@ -10,12 +10,12 @@ from jax import random
 from benchmarks.barriers.gaussians import at_first, two_normals
 from benchmarks.papers.harness import Experiment
 from benchmarks.tables import markdown_table
+from numpyro_contour.core.flattening.widening_partition import WideningPartition
+from numpyro_contour.core.samplers.climbing import climbing
+from numpyro_contour.core.samplers.steps_by_height import initial_steps
+from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.diagnostics import kish_share
-from numpyro_contour.samplers.climbing import climbing
-from numpyro_contour.samplers.levels import initial_steps
 from numpyro_contour.schedules import Constant, robbins_monro
-from numpyro_contour.widening import WideningPartition
-from numpyro_contour.window import run_window
 
 HEIGHT, SIZE, NUM_BINS = 100.0, 5, 48
 NUM_STEPS = 100

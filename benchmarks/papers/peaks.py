@@ -24,7 +24,7 @@ from benchmarks.papers.mixture.exact import (
 )
 from benchmarks.tables import markdown_table
 from numpyro_contour import EnergyPartition
-from numpyro_contour.contour import Flattening
+from numpyro_contour.core.flattening.psi import Flattening
 
 MASS = 5 / 6
 RANGE = 50.0

@@ -1,1 +1,4 @@
-"""Warm-up: what the user does not give is found before the first draw is kept."""
+"""The warm-up: a table of stages, one file for each stage, and the driver that runs them.
+
+It may import `core` and the root's `checks` and `schedules`.
+"""

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 
 from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.adaptation.warmup import Observed
-from numpyro_contour.samplers.climbing import (
+from numpyro_contour.core.flattening.widening_partition import Edges, WideningPartition
+from numpyro_contour.core.samplers.climbing import (
     ClimbingState,
     first_learning,
     gaussian_log_theta,
     log_theta_of,
 )
-from numpyro_contour.samplers.levels import LevelSteps, initial_steps
-from numpyro_contour.widening import Edges, WideningPartition
+from numpyro_contour.core.samplers.steps_by_height import LevelSteps, initial_steps
 
 #: Bins from below the typical energies to the top.
 NUM_BINS = 48

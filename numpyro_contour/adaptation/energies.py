@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from numpyro_contour.contour import LOG_THETA_FLOOR
-from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR
 
 #: Energies that are remembered of a window, evenly spaced in it.
 SIZE = 1024

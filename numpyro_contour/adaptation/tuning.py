@@ -12,10 +12,10 @@ from numpyro_contour.adaptation.dual_averaging import (
     initial_dual_averaging,
     update_dual_averaging,
 )
-from numpyro_contour.diffusions import DRIFT_LIMIT
-from numpyro_contour.guard import all_finite
-from numpyro_contour.random_bits import normal
-from numpyro_contour.samplers.base import Chain, PotentialAndGrad
+from numpyro_contour.core.arrays.random_bits import normal
+from numpyro_contour.core.diffusions import DRIFT_LIMIT
+from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad
+from numpyro_contour.core.samplers.guard import all_finite
 
 #: Mean of the acceptance statistic that the step size is tuned to.
 TARGET_ACCEPTANCE = 0.9

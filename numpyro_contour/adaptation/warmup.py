@@ -22,8 +22,8 @@ from numpyro_contour.adaptation.energies import (
 )
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.tuning import Tuning, end_of_stage
-from numpyro_contour.contour import ThetaState, initial_theta
-from numpyro_contour.partition import EnergyPartition
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.theta import ThetaState, initial_theta
 
 #: The spread of energies that a window finds counts within these factors of the pilot's.
 SD_RANGE = (0.3, 3.0)

@@ -1,1 +1,4 @@
-"""Whether a run can be trusted, told from what is in its InferenceData."""
+"""Verdicts on a run, from the groups of its InferenceData alone.
+
+It may import `statistics` and the root's `checks`, and never JAX or numpyro.
+"""

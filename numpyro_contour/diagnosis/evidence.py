@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from numpyro_contour.diagnosis.scalars import scalars
-from numpyro_contour.estimates import weighted_quantile, weighted_sd
-from numpyro_contour.weights import log_normalisers
+from numpyro_contour.statistics.estimates import weighted_quantile, weighted_sd
+from numpyro_contour.statistics.scalars import scalars
+from numpyro_contour.statistics.weights import log_normalisers
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, verdict
-from numpyro_contour.flattening_diagnostics import end_masses
+from numpyro_contour.statistics.flatness import end_masses
 
 # Below the partition nothing is flattened. On two modes in two dimensions crossings fall to a half
 # where it begins so many temperatures above typical energies; to a fourth at 5.

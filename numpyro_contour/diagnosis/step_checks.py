@@ -6,7 +6,7 @@ import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
-from numpyro_contour.flattening_diagnostics import counted_share
+from numpyro_contour.statistics.flatness import counted_share
 
 # Refused moves and clipped drifts bias the draws.
 _MOST_REFUSED = 0.01

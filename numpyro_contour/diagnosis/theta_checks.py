@@ -6,7 +6,7 @@ import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
-from numpyro_contour.flattening_diagnostics import (
+from numpyro_contour.statistics.flatness import (
     distance,
     noise_in_bins,
     theta_drift,

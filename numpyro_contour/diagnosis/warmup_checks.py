@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from numpyro_contour.adaptation.warmup import SD_RANGE
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, verdict
 
@@ -13,6 +12,8 @@ from numpyro_contour.diagnosis.report import Verdict, verdict
 _LOWEST_ACCEPTANCE = 0.6
 # Fewest relaxation times from which anything can be estimated.
 _FEWEST_RELAXATIONS = 10
+# The range of the attribute `energy_sd_range`, for files that were written without it.
+_SD_RANGE = (0.3, 3.0)
 # A mean energy that falls by this many standard deviations from one stage to the next has not
 # settled.
 _FALL = 2.0
@@ -117,7 +118,7 @@ def _partition(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
         return []
     sd = group["energy_sd"].values
     ratio = sd[:, -1] / np.maximum(sd[:, stages.index("pilot")], 1e-30)
-    lowest, highest = SD_RANGE
+    lowest, highest = group.attrs.get("energy_sd_range", _SD_RANGE)
     outside = (group["moved"].values > 0) & ((ratio < lowest) | (ratio > highest))
     chain = int(np.argmax(outside))
     words = (

@@ -1,1 +1,4 @@
-"""The demo, its targets and its data."""
+"""Targets, data sets and runs for the demo, the notebooks, the documentation and the tests.
+
+It may import every room.
+"""

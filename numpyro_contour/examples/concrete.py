@@ -11,8 +11,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from numpyro_contour.estimates import weighted_eti, weighted_mean
 from numpyro_contour.examples.datasets import Split
+from numpyro_contour.statistics.estimates import weighted_eti, weighted_mean
 
 HIDDEN = 50
 MINIBATCH = 50
@@ -69,7 +69,7 @@ def model(x: jax.Array, y: jax.Array | None = None) -> None:
     Example:
         >>> from numpyro_contour.examples.concrete import model
         >>> from numpyro_contour.examples.datasets import load, split_and_standardise
-        >>> from numpyro_contour.minibatch import ModelPotential
+        >>> from numpyro_contour.models.model_potential import ModelPotential
         >>> data = split_and_standardise(load("concrete"), seed=0)
         >>> ModelPotential.of(model, (data.X_train, data.y_train)).plates.sizes
         {'rows': (927, 50)}

@@ -32,12 +32,12 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
-from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 from numpyro_contour.examples.demo_figures import save_figure, save_warmup
-from numpyro_contour.full_energies import energy_offsets, full_energies
 from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.runs.energies_over_all_rows import energy_offsets, full_energies
+from numpyro_contour.statistics.weights import kish_share
 
 
 class Job(NamedTuple):

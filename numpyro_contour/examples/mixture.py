@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numpyro_contour.partition import EnergyPartition
-from numpyro_contour.random_bits import normal
+from numpyro_contour.core.arrays.random_bits import normal
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 
 MEAN = 0.0
 #: probability of the mode at 4

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.random_bits import normal
+from numpyro_contour.core.arrays.random_bits import normal
 
 #: coordinates near which the modes lie, in each of the two dimensions
 MODE_GRID = (-5 / 3, 0.0, 5 / 3)

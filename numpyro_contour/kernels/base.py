@@ -17,18 +17,19 @@ from jax import lax, random
 from numpyro.infer import init_to_uniform
 from numpyro.util import is_prng_key
 
-from numpyro_contour import checks, estimators
-from numpyro_contour.diffusions import NOISES
-from numpyro_contour.flat import ravel
-from numpyro_contour.full_data import CHUNK_BYTES
+from numpyro_contour import checks
+from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.core.diffusions import NOISES
+from numpyro_contour.core.samplers.chain import PotentialAndGrad
+from numpyro_contour.core.samplers.window import DRAWS, Window, run_window
 from numpyro_contour.kernels.start import find_position, raise_if_unusable
 from numpyro_contour.kernels.tuned import TunedKernel, check_preconditioner
-from numpyro_contour.minibatch import constrained
-from numpyro_contour.on_data import JittedOnData
-from numpyro_contour.plates import MinibatchSize, check_minibatch_size, whole_rows
-from numpyro_contour.samplers.base import PotentialAndGrad
+from numpyro_contour.models.all_rows import CHUNK_BYTES
+from numpyro_contour.models.estimators import choice as estimators
+from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.model_potential import constrained
+from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size, whole_rows
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
-from numpyro_contour.window import DRAWS, Window, run_window
 
 
 class SGMCMCKernel(TunedKernel):
@@ -48,7 +49,7 @@ class SGMCMCKernel(TunedKernel):
 
     Example:
         >>> from numpyro_contour import SGLD
-        >>> from numpyro_contour.diffusions import langevin
+        >>> from numpyro_contour.core.diffusions import langevin
         >>> class Unclipped(SGLD):
         ...     def _make_diffusion(self, preconditioner, gradient_noise=None, curvature=None):
         ...         return langevin(self._noise, preconditioner, gradient_noise, curvature,

@@ -16,13 +16,13 @@ from numpyro_contour.adaptation.climbing import (
 )
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import noted, observed
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.climbing import FLATTENING, ClimbingState, climbing
+from numpyro_contour.core.samplers.window import Trace
 from numpyro_contour.kernels.contour_base import ContourKernel
 from numpyro_contour.kernels.contour_state import ContourState
-from numpyro_contour.minibatch import ModelPotential
-from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.samplers.climbing import FLATTENING, ClimbingState, climbing
+from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.schedules import Constant, robbins_monro
-from numpyro_contour.window import Trace
 
 # What the barrier decides, and must not be given beside it: argument and its default.
 _DECIDED = {

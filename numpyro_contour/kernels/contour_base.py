@@ -13,26 +13,26 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.energies import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import noted, observed, renewed
-from numpyro_contour.contour import (
+from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.psi import (
     INTERPOLATIONS,
     NODE_OFFSETS,
     WEIGHTS,
     Flattening,
-    known_theta,
     log_flattening,
     log_psi,
     nodes,
 )
-from numpyro_contour.flat import ravel
+from numpyro_contour.core.flattening.theta import known_theta
+from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.contour import ContourSamplerState, contour
+from numpyro_contour.core.samplers.window import Trace, Window
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.kernels.contour_state import ContourState
-from numpyro_contour.minibatch import ModelPotential
-from numpyro_contour.partition import EnergyPartition
-from numpyro_contour.random_fields import RANDOM_FIELDS
-from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.samplers.contour import ContourSamplerState, contour
-from numpyro_contour.schedules import Schedule, check_warm, robbins_monro
-from numpyro_contour.window import Trace, Window
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.schedules import Schedule, check_positive_temperature, robbins_monro
 
 # Moves may rise above the top of a partition that was found by so many sds of the energy's noise,
 # and by so many nats more than there are coordinates.
@@ -91,7 +91,7 @@ class ContourKernel(SGMCMCKernel):
         super().__init__(model, potential_fn, **arguments)
         if partition is not None and not isinstance(partition, EnergyPartition):
             raise checks.fail("partition", partition, "None or an EnergyPartition")
-        check_warm(arguments.get("temperature", 1.0))
+        check_positive_temperature(arguments.get("temperature", 1.0))
         if multiplier_bound is not None:
             multiplier_bound = checks.number("multiplier_bound", multiplier_bound)
             if multiplier_bound >= 1:

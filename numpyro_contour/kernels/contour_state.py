@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 
-from numpyro_contour.flat import unravel_like
-from numpyro_contour.partition import EnergyPartition
-from numpyro_contour.samplers.climbing import ClimbingState
-from numpyro_contour.samplers.contour import ContourSamplerState
+from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.samplers.climbing import ClimbingState
+from numpyro_contour.core.samplers.contour import ContourSamplerState
 
 
 class ContourState(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from numpyro_contour import checks
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.cyclical import check_exploration, cyclical
 from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.samplers.cyclical import check_exploration, cyclical
 
 # A step size that is found is the largest of the sampling stage by default: half of the peak.
 _PEAK = 2.0

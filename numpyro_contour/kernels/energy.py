@@ -11,15 +11,20 @@ import jax.numpy as jnp
 from jax import lax, random
 from numpyro.infer.mcmc import MCMCKernel
 
-from numpyro_contour import estimators
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import Place, place
-from numpyro_contour.control_variate import Anchor, anchor_at, least_noisy, no_anchor
-from numpyro_contour.flat import ravel, unravel_like
-from numpyro_contour.full_data import FullData
-from numpyro_contour.minibatch import ModelPotential
-from numpyro_contour.plates import MinibatchSize
-from numpyro_contour.samplers.base import PotentialAndGrad
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.core.samplers.chain import PotentialAndGrad
+from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.estimators import choice as estimators
+from numpyro_contour.models.estimators.control_variate import (
+    Anchor,
+    anchor_at,
+    least_noisy,
+    no_anchor,
+)
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.plates import MinibatchSize
 
 
 class EnergyKernel(MCMCKernel):

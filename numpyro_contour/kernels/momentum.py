@@ -13,10 +13,10 @@ import jax.numpy as jnp
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.tuning import Tuning, least_noisy_step_size
-from numpyro_contour.diffusions import Diffusion, nose_hoover, underdamped
-from numpyro_contour.diffusions.underdamped import check_momentum, coefficient
+from numpyro_contour.core.diffusions import Diffusion, nose_hoover, underdamped
+from numpyro_contour.core.diffusions.underdamped import check_momentum, coefficient
 from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.schedules import check_warm
+from numpyro_contour.schedules import check_positive_temperature
 
 
 class Underdamped(SGMCMCKernel):
@@ -134,7 +134,7 @@ class NoseHoover(Underdamped):
             momentum = checks.positive("momentum", momentum)
         if "friction" in arguments:
             raise checks.fail("friction", arguments["friction"], "nothing: the friction adapts")
-        check_warm(arguments.get("temperature", 1.0))
+        check_positive_temperature(arguments.get("temperature", 1.0))
         super().__init__(model, potential_fn, momentum=momentum, **arguments)
 
     def _make_diffusion(

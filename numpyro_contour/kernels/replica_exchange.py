@@ -9,17 +9,17 @@ import jax
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.kernels.sgld import SGLD, SGLDState
-from numpyro_contour.samplers.base import PotentialAndGrad, Sampler
-from numpyro_contour.samplers.replica_exchange import (
+from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
+from numpyro_contour.core.samplers.replica_exchange import (
     SWAPS,
     ReplicaExchangeSamplerState,
     renew,
     replica_exchange,
     shifted,
 )
+from numpyro_contour.core.samplers.window import Window
+from numpyro_contour.kernels.sgld import SGLD, SGLDState
 from numpyro_contour.schedules import Constant, ScalarOrSchedule, Schedule, as_schedule, first_value
-from numpyro_contour.window import Window
 
 
 class ReplicaExchangeState(SGLDState):

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-from numpyro_contour.flat import unravel_like
+from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.plain import plain
+from numpyro_contour.core.samplers.window import Window
 from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.samplers.sgld import sgld
-from numpyro_contour.window import Window
 
 
 class SGLDState(NamedTuple):
@@ -131,7 +131,7 @@ class SGLD(SGMCMCKernel):
 
     def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
         diffusion, step_size = self._diffusion(warmup, z)
-        return sgld(diffusion, step_size, self._temperature)
+        return plain(diffusion, step_size, self._temperature)
 
     def _state(
         self,

@@ -25,13 +25,13 @@ from numpyro_contour.adaptation.tuning import (
     tuning_step,
 )
 from numpyro_contour.adaptation.warmup import after_tuning, initial_warmup, noted, observed, place
-from numpyro_contour.diffusions import Diffusion, langevin, rmsprop
-from numpyro_contour.flat import ravel, unravel_like
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.core.diffusions import Diffusion, langevin, rmsprop
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.window import Trace, Window
 from numpyro_contour.kernels.energy import EnergyKernel
-from numpyro_contour.minibatch import ModelPotential
-from numpyro_contour.samplers.base import Sampler
+from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.schedules import Schedule
-from numpyro_contour.window import Trace, Window
 
 
 def check_preconditioner(value: Any) -> Any:
@@ -250,7 +250,7 @@ class TunedKernel(EnergyKernel):
             keep_step_size=self._step_size is not None,
         )
         sampler = self._sampler(warmup, state.z)
-        sampler_state = sampler.place(state.sampler, chain)
+        sampler_state = sampler.relocate(state.sampler, chain)
         drawn = sampler.observe(sampler_state)
         window = Window(drawn, drawn.log_weight)
         return self._with_window(state, window, sampler_state, rng_key, warmup)

@@ -2,6 +2,8 @@
 
 Each function draws on the axes that it is given, or on those of a new pyplot figure, and returns
 them. What is weighed is said in each; "flattened" are the draws without their weights.
+
+This room may import `output`, `diagnosis`, `runs`, `statistics` and the root's `checks`.
 """
 
 from numpyro_contour.plots.dashboard import plot_dashboard

@@ -12,7 +12,8 @@ from numpyro.infer import MCMC
 
 from numpyro_contour.diagnosis.all_checks import report_of
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.inference_data import to_inference_data
+from numpyro_contour.output.inference_data import to_inference_data
+from numpyro_contour.output.resample import weighted_groups, weights_of
 from numpyro_contour.plots.energy_histogram import plot_energy_histogram
 from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import draw_marginals
@@ -22,7 +23,6 @@ from numpyro_contour.plots.shared import Figsize, grid_axes
 from numpyro_contour.plots.theta_trace import plot_theta_trace
 from numpyro_contour.plots.warmup import draw_energies, name_stages
 from numpyro_contour.plots.weights import plot_weights
-from numpyro_contour.resampling import weighted_groups, weights_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numpyro_contour.estimates import quantiles
+from numpyro_contour.output.resample import weighted_groups, weights_of
 from numpyro_contour.plots.scalars import Scalar, scalars
 from numpyro_contour.plots.shared import Figsize, grid_axes, legend_inside
-from numpyro_contour.resampling import weighted_groups, weights_of
+from numpyro_contour.statistics.estimates import quantiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

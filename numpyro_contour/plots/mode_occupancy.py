@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour import checks
+from numpyro_contour.output.resample import weighted_groups, weights_of
 from numpyro_contour.plots.shared import (
     Figsize,
     draw_numbers,
@@ -16,7 +17,6 @@ from numpyro_contour.plots.shared import (
     legend_beside,
     new_axes,
 )
-from numpyro_contour.resampling import weighted_groups, weights_of
 
 _MOST = 20
 

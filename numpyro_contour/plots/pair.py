@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.output.resample import weighted_groups, weights_of
 from numpyro_contour.plots.marginals import display_range, draw_marginal
 from numpyro_contour.plots.scalars import scalars
 from numpyro_contour.plots.shared import SMALL_LEGEND, Figsize, new_axes
 from numpyro_contour.plots.weighted_draws import areas
-from numpyro_contour.resampling import weighted_groups, weights_of
 
 _FEWEST, _MOST = 2, 6
 

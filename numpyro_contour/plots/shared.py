@@ -9,7 +9,7 @@ import xarray as xr
 
 from numpyro_contour import checks
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.resampling import weighted_groups
+from numpyro_contour.output.resample import weighted_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

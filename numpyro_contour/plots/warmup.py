@@ -10,8 +10,8 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.plots.shared import Figsize, given_axes, legend_inside, new_axes
-from numpyro_contour.runs import kernel_of
-from numpyro_contour.warmup_report import warmup_dataset
+from numpyro_contour.runs.finished_run import kernel_of
+from numpyro_contour.runs.warmup_group import warmup_dataset
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

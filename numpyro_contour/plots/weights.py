@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from numpyro_contour.diagnostics import kish_share, pareto_khat
+from numpyro_contour.output.resample import weighted_groups
 from numpyro_contour.plots.shared import SMALL_LEGEND, Figsize, grid_axes
-from numpyro_contour.resampling import weighted_groups
-from numpyro_contour.weights import normalise
+from numpyro_contour.statistics.errors import pareto_khat
+from numpyro_contour.statistics.weights import kish_share, normalise
 
 
 def plot_weights(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndarray:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import EnergyPartition
-from numpyro_contour.contour import Flattening, log_psi
+from numpyro_contour.core.flattening.psi import Flattening, log_psi
 from numpyro_contour.examples import mixture
 
 ZETA = 0.75

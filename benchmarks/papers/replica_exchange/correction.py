@@ -24,10 +24,10 @@ from benchmarks.papers.replica_exchange.target import (
     noisy,
 )
 from benchmarks.tables import total_variation
-from numpyro_contour.diffusions import langevin
-from numpyro_contour.samplers.replica_exchange import replica_exchange
+from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.samplers.replica_exchange import replica_exchange
+from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
-from numpyro_contour.window import run_window
 
 #: noise of energies and gradients falls as 1 / n from what the script has at this n
 MINIBATCH = 100

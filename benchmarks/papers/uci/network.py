@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
-from numpyro_contour.random_bits import bits
+from numpyro_contour.core.arrays.random_bits import bits
 
 HIDDEN = 50
 MINIBATCH = 50

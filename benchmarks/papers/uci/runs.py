@@ -21,14 +21,14 @@ from benchmarks.papers.uci.network import (
 from benchmarks.papers.uci.published import CONTOUR, DESCENTS, WITH_MOMENTUM, Task
 from benchmarks.papers.uci.scores import Scores, average, score, shares
 from numpyro_contour import EnergyPartition, robbins_monro
-from numpyro_contour.contour import Flattening
-from numpyro_contour.diffusions import DRIFT_LIMIT, langevin, underdamped
+from numpyro_contour.core.diffusions import DRIFT_LIMIT, langevin, underdamped
+from numpyro_contour.core.flattening.psi import Flattening
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.contour import contour
+from numpyro_contour.core.samplers.plain import plain
+from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
-from numpyro_contour.samplers.base import Sampler
-from numpyro_contour.samplers.contour import contour
-from numpyro_contour.samplers.sgld import sgld
 from numpyro_contour.schedules import Constant
-from numpyro_contour.window import run_window
 
 STEP_SIZE = 5e-6
 MOMENTUM = 0.9
@@ -110,7 +110,7 @@ def sampler_of(
     step_size = Constant(STEP_SIZE)
     at = lambda count: temperature
     if not flattened:
-        return sgld(diffusion, step_size, at)
+        return plain(diffusion, step_size, at)
     return contour(
         diffusion,
         step_size,

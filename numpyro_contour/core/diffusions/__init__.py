@@ -1,0 +1,28 @@
+"""Diffusions: each proposes one step of a discretised stochastic differential equation.
+
+It may import `core.arrays` and the root's `checks`.
+"""
+
+from numpyro_contour.core.diffusions.diffusion import (
+    DRIFT_LIMIT,
+    NOISES,
+    Diffusion,
+    Proposal,
+    clip_drift,
+)
+from numpyro_contour.core.diffusions.langevin import langevin
+from numpyro_contour.core.diffusions.nose_hoover import nose_hoover
+from numpyro_contour.core.diffusions.rmsprop import rmsprop
+from numpyro_contour.core.diffusions.underdamped import underdamped
+
+__all__ = [
+    "DRIFT_LIMIT",
+    "NOISES",
+    "Diffusion",
+    "Proposal",
+    "clip_drift",
+    "langevin",
+    "nose_hoover",
+    "rmsprop",
+    "underdamped",
+]

@@ -1,0 +1,205 @@
+"""What all diffusions share: their form, their noise and the clipping of their drift.
+
+A diffusion is a pair of functions, `init(key, position) -> memory` and
+`propose(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise)`, a
+`Proposal`, over positions of any pytree. It proposes only; samplers/base.py decides whether the
+move is made. A third function, `follow(memory, position, before, after, step_size, temperature) ->
+memory`, is for samplers that put a chain elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from numpyro_contour.core.arrays.random_bits import normal
+
+#: The drift is clipped to so many standard deviations of the injected noise, per coordinate.
+DRIFT_LIMIT = 3.0
+
+#: The ways in which noise is injected; see `langevin`.
+NOISES = ("averaged", "independent")
+
+
+class Proposal(NamedTuple):
+    """Where a diffusion would move."""
+
+    #: the position, in the structure of the one that it leaves
+    position: Any
+    #: what the diffusion remembers from step to step (the last normals, a velocity)
+    memory: Any
+    #: what it remembers if the move is refused
+    memory_if_refused: Any
+    #: whether the drift was clipped in any coordinate
+    clipped: jax.Array
+
+
+def keep(
+    memory: Any,
+    position: Any,
+    before: Any,
+    after: Any,
+    step_size: jax.Array,
+    temperature: jax.Array,
+) -> Any:
+    """`follow` for a memory that has nothing to do with the position."""
+    return memory
+
+
+class Diffusion(NamedTuple):
+    """A diffusion as pure functions over positions of any pytree.
+
+    It proposes only: a sampler decides whether the move is made.
+    """
+
+    #: `(key, position) -> memory`
+    init: Callable[..., Any]
+    #: `(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise) ->
+    #: Proposal`, the last two the gradient multiplier and its variance
+    propose: Callable[..., Proposal]
+    #: `(memory, position, before, after, step_size, temperature) -> memory`, the memory where a
+    #: chain was put elsewhere, by the gradients at the old and the new position
+    follow: Callable[..., Any] = keep
+
+
+def normal_like(key: jax.Array, tree: Any) -> Any:
+    r"""Standard normals in the structure of a position.
+
+    .. math:: R_i \sim N(0, 1)
+
+    Args:
+        key: random key.
+        tree: a position, any pytree of floats.
+
+    Returns:
+        Independent standard normals in the structure, shapes and types of `tree`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions.diffusion import normal_like
+        >>> normal_like(jax.random.key(0), {"x": jnp.zeros(3)})["x"].shape
+        (3,)
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    keys = [key] if len(leaves) == 1 else random.split(key, len(leaves))
+    return jax.tree.unflatten(
+        structure,
+        [normal(k, jnp.shape(x), jnp.result_type(x)) for k, x in zip(keys, leaves)],
+    )
+
+
+def clip_drift(drift: Any, scale: Any, drift_limit: float = DRIFT_LIMIT) -> tuple[Any, jax.Array]:
+    r"""A drift within some standard deviations of the injected noise, coordinate by coordinate.
+
+    .. math:: \min\{\max\{d_i, -L s_i\}, L s_i\}
+
+    Args:
+        drift: d, any pytree.
+        scale: s, the standard deviation of the injected noise, in the structure of `drift`; where
+            it is 0 nothing is clipped.
+        drift_limit: L > 0. Defaults to 3.
+
+    Returns:
+        `(drift, clipped)`: the drift, and whether that changed a coordinate, ().
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import clip_drift
+        >>> drift, clipped = clip_drift(jnp.array([1.0, -9.0]), jnp.array([1.0, 1.0]))
+        >>> drift.tolist(), bool(clipped)
+        ([1.0, -3.0], True)
+    """
+    limit = jax.tree.map(lambda s: jnp.where(s > 0, drift_limit * s, jnp.inf), scale)
+    clipped = jax.tree.reduce(
+        jnp.logical_or, jax.tree.map(lambda d, b: jnp.any(jnp.abs(d) > b), drift, limit)
+    )
+    return jax.tree.map(lambda d, b: jnp.clip(d, -b, b), drift, limit), clipped
+
+
+def remaining(noise: jax.Array, temperature: jax.Array) -> jax.Array:
+    r"""What is left of the injected noise's standard deviation beside the gradient's noise.
+
+    .. math:: \sqrt{\max\{1 - n / (2 \tau), 0.05\}}
+
+    Args:
+        noise: n, what the gradient's noise adds to the variance of a step, in units in which the
+            injected noise has :math:`2 \tau`.
+        temperature: :math:`\tau`; at 0 nothing is injected.
+    """
+    share = jnp.where(temperature > 0, noise / jnp.maximum(2 * temperature, 1e-30), 0.0)
+    return jnp.sqrt(jnp.maximum(1 - share, 0.05))
+
+
+def roots(preconditioner: Any, like: Any) -> Any:
+    """The square roots of the diagonal of M, ones where there is none."""
+    if preconditioner is None:
+        return jax.tree.map(lambda x: jnp.ones((), jnp.result_type(x)), like)
+    return jax.tree.map(jnp.sqrt, preconditioner)
+
+
+def kicks(
+    gradient: Any,
+    root: Any,
+    factor: jax.Array,
+    multiplier: jax.Array | float,
+    temperature: jax.Array,
+    curvature: Any,
+    drift_limit: float = DRIFT_LIMIT,
+) -> tuple[Any, jax.Array]:
+    r"""What a gradient takes from the velocity :math:`v = M^{-1/2} \dot x`, and if it was clipped.
+
+    .. math:: f \bigl(\lambda M^{1/2} \nabla U - \tau \nabla \cdot M^{1/2}\bigr)
+
+    It is clipped where a Langevin step of the same displacement is.
+
+    Args:
+        gradient: :math:`\nabla U`.
+        root: the diagonal of :math:`M^{1/2}`.
+        factor: f, the time for which the gradient acts.
+        multiplier: :math:`\lambda`, the gradient multiplier.
+        temperature: :math:`\tau`.
+        curvature: the derivative of each diagonal element of M in its own coordinate, or None.
+        drift_limit: the most standard deviations of the noise of that step.
+    """
+    kick = jax.tree.map(lambda g, r: factor * multiplier * r * g, gradient, root)
+    scale = jax.tree.map(lambda k: 2 * jnp.sqrt(temperature), kick)
+    kick, clipped = clip_drift(kick, scale, drift_limit)
+    if curvature is not None:
+        kick = jax.tree.map(
+            lambda k, c, r: k - factor * temperature * c / (2 * r), *(kick, curvature, root)
+        )
+    return kick, clipped
+
+
+def with_kick_of(
+    velocity: Any,
+    before: Any,
+    after: Any,
+    root: Any,
+    factor: jax.Array,
+    temperature: jax.Array,
+    drift_limit: float = DRIFT_LIMIT,
+) -> Any:
+    r"""A velocity that is to receive its next kick from another gradient.
+
+    .. math:: v - \tfrac f2 M^{1/2} (\nabla U(x) - \nabla U(y))
+
+    Velocities are remembered between kicks. The velocity at the time of the position, half a kick
+    later, is independent of the position, and that is what is kept.
+
+    Args:
+        velocity: v.
+        before: the gradient at the old position x.
+        after: the gradient at the new position y.
+        root: the diagonal of :math:`M^{1/2}`.
+        factor: f, the time for which a gradient acts.
+        temperature: :math:`\tau`.
+        drift_limit: as in `kicks`.
+    """
+    old, _ = kicks(before, root, factor, 1.0, temperature, None, drift_limit)
+    new, _ = kicks(after, root, factor, 1.0, temperature, None, drift_limit)
+    return jax.tree.map(lambda v, a, b: v - 0.5 * (a - b), velocity, old, new)

@@ -1,0 +1,193 @@
+r"""Psi, the flattening function: log theta interpolated over the energies, and its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.theta import ThetaState
+
+#: Distance in bin widths from a bin's left edge to the node that carries its log theta.
+NODE_OFFSETS = {"forward": 0.0, "midpoint": 0.5, "backward": 1.0}
+
+INTERPOLATIONS = tuple(NODE_OFFSETS)
+WEIGHTS = ("consistent", "piecewise")
+
+
+@dataclass(frozen=True)
+class Flattening:
+    """How the density is flattened; the arguments are those of `ContourSGLD`."""
+
+    #: how much is flattened, at least 0; 0 is nothing, 1 is to equal probability of all bins
+    zeta: float = 0.75
+    #: where log theta of a bin stands, at its left edge "forward", "midpoint" or "backward"
+    interpolation: str = "forward"
+    #: whether Psi never rises with the energy
+    one_sided: bool = True
+    #: lower bound of the gradient multiplier, below 1, or None
+    multiplier_bound: float | None = -1.0
+
+
+class LogPsi(NamedTuple):
+    """The flattening function at one potential energy."""
+
+    #: log Psi(u), up to the common `decay` of theta
+    value: jax.Array
+    #: 1 + zeta * tau * dlogPsi/du
+    gradient_multiplier: jax.Array
+    #: whether the bound of the slope is what decides the multiplier
+    bounded: jax.Array
+
+
+def _largest_drop(
+    partition: EnergyPartition, temperature: jax.Array | float, flattening: Flattening
+) -> jax.Array | float:
+    """How much log Psi may fall from a node to the next for the multiplier to keep its bound."""
+    bound = flattening.multiplier_bound
+    if bound is None or flattening.zeta == 0:
+        return jnp.inf
+    # Infinite where a schedule ends at a temperature of 0: nothing is flattened there.
+    return (1 - bound) * partition.width / (flattening.zeta * temperature)
+
+
+def nodes(
+    log_theta: jax.Array,
+    at: jax.Array,
+    partition: EnergyPartition,
+    temperature: jax.Array | float,
+    flattening: Flattening,
+) -> jax.Array:
+    r"""Values of log Psi at the nodes `at`: the lowest function of its shape above log theta.
+
+    .. math:: \log\Psi_j = \max_i \{\log\theta(i) - B \max(j - i, 0)\}
+
+    where :math:`B = (1 - b) \Delta u / (\zeta\tau)` is the largest drop of log Psi over a bin that
+    keeps the gradient multiplier above its bound b. Bins to the right of j take part because Psi is
+    one-sided: it never rises with the energy. Without a bound or without one-sidedness that half of
+    the maximum is left out.
+
+    Args:
+        log_theta: log theta, (num_bins,).
+        at: numbers of bins j, (n,).
+        partition: the energy partition.
+        temperature: :math:`\tau`, ().
+        flattening: zeta and the shape of Psi.
+
+    Returns:
+        Log Psi at the nodes, (n,).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.core.flattening.psi import Flattening, nodes
+        >>> log_theta = jnp.array([-3.0, -1.0, -9.0])
+        >>> partition = EnergyPartition(0.0, 3.0, 3)
+        >>> nodes(log_theta, jnp.arange(3), partition, 1.0, Flattening(zeta=1.0)).tolist()
+        [-1.0, -1.0, -3.0]
+    """
+    if flattening.multiplier_bound is None and not flattening.one_sided:
+        return log_theta[at]
+    distance = at[..., None] - jnp.arange(log_theta.shape[-1])
+    drop = _largest_drop(partition, temperature, flattening)
+    rise = 0.0 if flattening.one_sided else jnp.inf
+    # The drop may be infinite, and infinity times a distance of 0 is not a number.
+    fall = jnp.where(distance > 0, distance, 1) * drop
+    cost = jnp.where(distance > 0, fall, jnp.where(distance < 0, rise, 0.0))
+    return jnp.max(log_theta - cost.astype(log_theta.dtype), axis=-1)
+
+
+def log_psi(
+    log_theta: jax.Array,
+    energy: jax.Array,
+    partition: EnergyPartition,
+    temperature: jax.Array | float,
+    flattening: Flattening,
+) -> LogPsi:
+    r"""The flattening function log Psi and the gradient multiplier at a potential energy.
+
+    .. math:: \log\Psi(u) = (1 - t) \log\Psi_j + t \log\Psi_{j+1}, \qquad
+              \lambda(u) = 1 + \zeta\tau \frac{\log\Psi_{j+1} - \log\Psi_j}{\Delta u}
+
+    for an energy at the share t of the way from the node of bin j to the next; constant, with a
+    multiplier of 1, outside the nodes. The sampled density is
+    :math:`\pi(x) / \Psi(U(x))^\zeta`.
+
+    Args:
+        log_theta: log theta, (num_bins,).
+        energy: potential energy u, in nats, ().
+        partition: the energy partition.
+        temperature: :math:`\tau`, ().
+        flattening: zeta and the shape of Psi.
+
+    Returns:
+        A `LogPsi`: log Psi, the gradient multiplier, and whether its bound decides it.
+
+    Source: Deng, Lin and Liang (2020), equations (5) and (6) for "backward", section D.1 for
+    "forward".
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.core.flattening.psi import Flattening, log_psi
+        >>> log_theta = jnp.array([-1.0, -2.0, -4.0])
+        >>> psi = log_psi(log_theta, 0.5, EnergyPartition(0.0, 3.0, 3), 1.0, Flattening(zeta=0.75))
+        >>> float(psi.value), float(psi.gradient_multiplier)
+        (-1.5, 0.25)
+    """
+    last = partition.num_bins - 1
+    place = partition.coordinate(energy) - NODE_OFFSETS[flattening.interpolation]
+    inside = (place >= 0) & (place < last)
+    place = jnp.nan_to_num(jnp.clip(place, 0, last))
+    left = jnp.minimum(jnp.floor(place), last - 1).astype(jnp.int32)
+    ends = nodes(log_theta, left + jnp.arange(2), partition, temperature, flattening)
+    rise = ends[1] - ends[0]
+    slope = jnp.where(inside, rise * partition.rate(energy), 0.0)
+    value = ends[0] + (place - left) * rise
+    multiplier = 1 + flattening.zeta * temperature * slope
+    bounded = jnp.zeros((), bool)
+    if flattening.multiplier_bound is not None:
+        drop = _largest_drop(partition, temperature, flattening)
+        bounded = inside & (rise <= -(1 - 1e-4) * drop)
+        # With a zeta of a million the rounding error of a rise counts many multipliers.
+        multiplier = jnp.maximum(multiplier, flattening.multiplier_bound)
+    return LogPsi(value, multiplier.astype(log_theta.dtype), bounded)
+
+
+def log_flattening(
+    theta: ThetaState,
+    psi: LogPsi,
+    energy_bin: jax.Array,
+    flattening: Flattening,
+    weight: str = "consistent",
+) -> jax.Array:
+    r"""The log importance weight: :math:`\zeta\log\Psi(U)`, or :math:`\zeta\log\theta(J)`.
+
+    Args:
+        theta: theta before the update with this energy.
+        psi: `log_psi` of the same theta at the energy.
+        energy_bin: J, from 0, ().
+        flattening: zeta and the shape of Psi.
+        weight: "consistent" (default) for the continuous Psi that drives the drift, "piecewise" for
+            the paper's :math:`\theta(J)^\zeta`.
+
+    Returns:
+        The log weight, ().
+
+    Source: Deng, Lin and Liang (2020), Theorem 2, for "piecewise".
+
+    Example:
+        >>> import math
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.core.flattening.psi import Flattening, log_flattening, log_psi
+        >>> from numpyro_contour.core.flattening.theta import initial_theta
+        >>> theta, shape = initial_theta(4), Flattening(zeta=0.75)
+        >>> psi = log_psi(theta.log_theta, 0.5, EnergyPartition(0.0, 4.0, 4), 1.0, shape)
+        >>> round(math.exp(log_flattening(theta, psi, 0, shape)), 4)  # a quarter to the power 0.75
+        0.3536
+    """
+    value = theta.log_theta[energy_bin] if weight == "piecewise" else psi.value
+    return flattening.zeta * (value - theta.decay)

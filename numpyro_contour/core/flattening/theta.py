@@ -1,0 +1,132 @@
+r"""Theta, the probabilities of the energy bins, and one step of stochastic approximation.
+
+Theta lives in log space with a floor: in float32 the theta of a trapped chain underflows within a
+million steps, and its logarithm is then not a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numpyro_contour import checks
+
+#: Lowest log theta: assumption A1 of the paper keeps theta in a compact set.
+LOG_THETA_FLOOR = -40.0
+
+#: Highest gain of one visit: with 1 all other bins would have no probability left.
+MAXIMUM_GAIN = 0.999
+
+# A decay of all bins smaller than this is gathered in `ThetaState.decay` before it is applied:
+# one step's decay is below the rounding error of log theta in float32.
+_DECAY_APPLIED_FROM = 2.0**-10
+
+
+class ThetaState(NamedTuple):
+    """The estimate of theta."""
+
+    #: log theta, (num_bins,), up to the common `decay`
+    log_theta: jax.Array
+    #: a small number still to be taken from every log theta
+    decay: jax.Array
+    #: visits of each bin, (num_bins,)
+    bin_counts: jax.Array
+
+
+def known_theta(theta: Any, num_bins: int) -> np.ndarray:
+    """A theta that is given, (num_bins,), normalised to sum 1.
+
+    Raises:
+        ValueError: it is not one finite number above 0 for each bin.
+    """
+    takes = f"None or {num_bins} finite numbers above 0, one for each bin of `partition`"
+    try:
+        values = np.asarray(theta, np.float64)
+    except (TypeError, ValueError):
+        raise checks.fail("theta", theta, takes) from None
+    if values.shape != (num_bins,):
+        raise ValueError(f"`theta` takes {takes}, but got the shape {values.shape}.")
+    unusable = ~(np.isfinite(values) & (values > 0))
+    if unusable.any():
+        first = int(unusable.argmax())
+        raise ValueError(f"`theta` takes {takes}, but got {values[first]} in bin {first}.")
+    return values / values.sum()
+
+
+def initial_theta(num_bins: int, theta: Any = None) -> ThetaState:
+    r"""Theta before any visit: uniform, or as it is given.
+
+    .. math:: \theta_0(i) = 1 / m
+
+    Args:
+        num_bins: m, the number of bins.
+        theta: known probabilities of the bins, (num_bins,), which need not sum to 1. None (default)
+            for equal ones.
+
+    Returns:
+        A `ThetaState` without visits.
+
+    Raises:
+        ValueError: `theta` is not one finite number above 0 for each bin.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour.core.flattening.theta import initial_theta
+        >>> jnp.exp(initial_theta(4).log_theta).tolist()
+        [0.25, 0.25, 0.25, 0.25]
+    """
+    dtype = jnp.result_type(float)
+    if theta is None:
+        log_theta = jnp.full((num_bins,), -jnp.log(num_bins), dtype)
+    else:
+        # Of float64: a known probability may be below the least number of float32.
+        log_theta = jnp.asarray(np.log(known_theta(theta, num_bins)), dtype)
+    return ThetaState(
+        log_theta=log_theta,
+        decay=jnp.zeros((), dtype),
+        bin_counts=jnp.zeros((num_bins,), jnp.int32),
+    )
+
+
+def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) -> ThetaState:
+    r"""One step of stochastic approximation towards the visited bin J, done in log space.
+
+    .. math:: \theta \leftarrow \theta + a (1_J - \theta), \qquad a = e^{\text{log\_gain}} < 1
+
+    With :math:`a = \omega \Psi(U)^\zeta` and x from :math:`\pi / \Psi^\zeta` its fixed point is
+    the mass of each bin, whatever Psi; `random_fields` names other gains.
+
+    Args:
+        theta: the estimate so far.
+        energy_bin: J, from 0, ().
+        log_gain: log a, (); a gain that underflows, or -inf, leaves theta as it is.
+
+    Returns:
+        The estimate after it, whose visits of the bin are one more.
+
+    Source: Deng, Lin and Liang (2020), equation (10), where :math:`a = \omega \theta(J)^\zeta`.
+
+    Example:
+        >>> import jax.numpy as jnp, numpy as np
+        >>> from numpyro_contour.core.flattening.theta import initial_theta, update_theta
+        >>> theta = update_theta(initial_theta(4), 0, jnp.log(0.1))
+        >>> print(np.exp(theta.log_theta - theta.decay).round(3))
+        [0.325 0.225 0.225 0.225]
+    """
+    amount = jnp.minimum(jnp.exp(log_gain), MAXIMUM_GAIN)
+    decay = theta.decay - jnp.log1p(-amount)
+    visited = theta.log_theta[energy_bin]
+    raised = visited + jax.nn.softplus(jnp.log(amount) - (visited - decay))
+    # A mask over all bins costs less than a scatter where chains are vectorised.
+    here = jnp.arange(theta.log_theta.shape[-1]) == energy_bin
+    return settled(jnp.where(here, raised, theta.log_theta), decay, theta.bin_counts + here)
+
+
+def settled(log_theta: jax.Array, decay: jax.Array, bin_counts: jax.Array) -> ThetaState:
+    """The estimate with its decay applied where that is large enough, and above the floor."""
+    apply = decay > _DECAY_APPLIED_FROM
+    log_theta = jnp.maximum(log_theta - jnp.where(apply, decay, 0.0), LOG_THETA_FLOOR)
+    return ThetaState(log_theta, jnp.where(apply, 0.0, decay), bin_counts)

@@ -1,0 +1,267 @@
+"""What all samplers share: the chain's place, and one guarded step of a diffusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.samplers.guard import (
+    SMALL_SCALE,
+    GuardState,
+    all_finite,
+    initial_guard,
+    update_guard,
+)
+from numpyro_contour.schedules import Schedule
+
+#: `(key, position) -> (potential energy, gradient)`, or estimates of them from a fresh minibatch
+PotentialAndGrad = Callable[[jax.Array, Any], tuple[jax.Array, Any]]
+
+
+class Sampler(NamedTuple):
+    """A sampler as pure functions.
+
+    A step takes two keys, (2,), for the move and for the potential energy: many keys split at once
+    cost far less than a split at every step.
+    """
+
+    #: `(key, position, potential_and_grad) -> state`
+    init: Callable[..., Any]
+    #: `(keys, state, potential_and_grad) -> state`, one step and one evaluation
+    step: Callable[..., Any]
+    #: `(state) -> draw`, a NamedTuple with at least the fields of `Draw`
+    observe: Callable[[Any], Any]
+    #: `(state, chain) -> state`, the state with its chain where another algorithm has moved it
+    relocate: Callable[[Any, Any], Any]
+
+
+class Draw(NamedTuple):
+    """What can be said of one position of a chain."""
+
+    #: the position, any pytree
+    position: Any
+    #: potential energy as the chain saw it, in nats
+    potential_energy: jax.Array
+    #: log importance weight of this position alone
+    log_weight: jax.Array
+    #: step size of the step that leaves the position
+    step_size: jax.Array
+
+
+class Chain(NamedTuple):
+    """Where a chain is and what its next step needs."""
+
+    #: steps attempted
+    steps: jax.Array
+    #: the position, any pytree
+    position: Any
+    #: the potential energy (or its estimate) at `position`, in nats
+    potential_energy: jax.Array
+    #: its gradient, from the same evaluation
+    gradient: Any
+    #: memory of the diffusion
+    memory: Any
+    #: what the guard has done
+    guard: GuardState
+    #: whether the last attempt moved the chain
+    accepted: jax.Array
+
+
+def start(
+    key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad, diffusion: Diffusion
+) -> Chain:
+    """A chain at its first position.
+
+    Args:
+        key: random key.
+        position: the position, any pytree; integers become floats.
+        potential_and_grad: `(key, position) -> (potential energy, gradient)`.
+        diffusion: the diffusion that will move it.
+
+    Returns:
+        A `Chain` that has made no step.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.chain import start
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
+        >>> float(chain.potential_energy)
+        1.0
+    """
+    key_energy, key_memory = random.split(key)
+    position = jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), position)
+    energy, gradient = potential_and_grad(key_energy, position)
+    return Chain(
+        steps=jnp.zeros((), jnp.int32),
+        position=position,
+        potential_energy=energy,
+        gradient=gradient,
+        memory=diffusion.init(key_memory, position),
+        guard=initial_guard(),
+        accepted=jnp.ones((), bool),
+    )
+
+
+def advance(
+    keys: jax.Array,
+    chain: Chain,
+    potential_and_grad: PotentialAndGrad,
+    diffusion: Diffusion,
+    step_size: Schedule,
+    temperature: Schedule,
+    multiplier: jax.Array | float,
+    ceiling: jax.Array | None = None,
+    multiplier_noise: jax.Array | float = 0.0,
+    noisy: bool = False,
+) -> Chain:
+    r"""One attempt to move: a proposal y and one evaluation of value and gradient there.
+
+    .. math:: x_{k+1} = \begin{cases} y & U(y) \le \max\{c, U(x_k)\} \\ x_k & \text{else}
+              \end{cases}
+
+    It is refused where anything is not finite, and where the energy rises to above the ceiling c.
+
+    Args:
+        keys: two random keys, (2,), for the move and for the potential energy.
+        chain: the chain.
+        potential_and_grad: `(key, position) -> (potential energy, gradient)`.
+        diffusion: the diffusion that proposes.
+        step_size: schedule of :math:`\epsilon > 0`.
+        temperature: schedule of :math:`\tau \ge 0`.
+        multiplier: the gradient multiplier :math:`\lambda`, (); 1 for a density that is not
+            flattened.
+        ceiling: c, a potential energy in nats. None (default) for none.
+        multiplier_noise: the variance of the multiplier. Defaults to 0.
+        noisy: whether energies are noisy. A chain whose steps have become small for the ceiling is
+            then let go on: where noise alone reaches the ceiling it would never leave. Defaults to
+            False.
+
+    Returns:
+        The `Chain` after the attempt, its guard and counts up to date.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.chain import advance, start
+        >>> from numpyro_contour.schedules import Constant
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
+        >>> keys = jax.random.split(jax.random.key(1))
+        >>> chain = advance(keys, chain, potential_and_grad, langevin(), Constant(0.1),
+        ...                 Constant(1.0), multiplier=1.0)
+        >>> int(chain.steps), bool(chain.accepted)
+        (1, True)
+    """
+    proposal = diffusion.propose(
+        keys[0],
+        chain.position,
+        chain.memory,
+        chain.gradient,
+        step_size(chain.steps) * chain.guard.step_scale,
+        temperature(chain.steps),
+        multiplier,
+        multiplier_noise,
+    )
+    energy, gradient = potential_and_grad(keys[1], proposal.position)
+    accepted = all_finite(proposal.position, energy, gradient)
+    if ceiling is not None:
+        lower = (energy <= ceiling) | (energy <= chain.potential_energy)
+        accepted &= (lower | (chain.guard.step_scale <= SMALL_SCALE)) if noisy else lower
+
+    def choose(new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+
+    return Chain(
+        steps=chain.steps + 1,
+        position=choose(proposal.position, chain.position),
+        potential_energy=choose(energy, chain.potential_energy),
+        gradient=choose(gradient, chain.gradient),
+        memory=choose(proposal.memory, proposal.memory_if_refused),
+        guard=update_guard(chain.guard, accepted, proposal.clipped),
+        accepted=accepted,
+    )
+
+
+def time_weight(chain: Chain) -> jax.Array:
+    r"""The logarithm of the share of a full step that the position stands for.
+
+    .. math:: \log s \text{ after a move}, \qquad -\infty \text{ after a refusal}
+
+    with s the step size in use over the scheduled one.
+
+    Args:
+        chain: the chain.
+
+    Returns:
+        The log weight, ().
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.chain import start, time_weight
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
+        >>> float(time_weight(chain)), float(time_weight(chain._replace(accepted=False)))
+        (0.0, -inf)
+    """
+    return jnp.where(chain.accepted, jnp.log(chain.guard.step_scale), -jnp.inf)
+
+
+def next_step_size(chain: Chain, step_size: Schedule) -> jax.Array:
+    r"""The step size of the next attempt.
+
+    .. math:: s\, \epsilon(k)
+
+    after k attempts, with s the guard's share of the scheduled step.
+
+    Args:
+        chain: the chain.
+        step_size: schedule of :math:`\epsilon > 0`.
+
+    Returns:
+        The step size, ().
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.chain import next_step_size, start
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
+        >>> float(next_step_size(chain, lambda count: 0.5))
+        0.5
+    """
+    return step_size(chain.steps) * chain.guard.step_scale
+
+
+def unweighted_draw(chain: Chain, step_size: Schedule) -> Draw:
+    r"""The draw of a sampler whose positions weigh the same, but for the guard's time weight.
+
+    Args:
+        chain: the chain.
+        step_size: schedule of :math:`\epsilon > 0`.
+
+    Returns:
+        A `Draw` whose log weight is `time_weight`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.chain import start, unweighted_draw
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
+        >>> float(unweighted_draw(chain, lambda count: 0.5).log_weight)
+        0.0
+    """
+    return Draw(
+        chain.position,
+        chain.potential_energy,
+        time_weight(chain),
+        next_step_size(chain, step_size),
+    )

@@ -1,0 +1,87 @@
+"""Cyclical step sizes: each cycle explores by descent and then samples."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour import checks
+from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.samplers.chain import Draw, Sampler
+from numpyro_contour.core.samplers.plain import PlainSamplerState, plain
+from numpyro_contour.schedules import Schedule
+
+
+def check_exploration(exploration: float) -> float:
+    """The argument `exploration`."""
+    exploration = checks.non_negative("exploration", exploration)
+    if exploration >= 1:
+        raise checks.fail("exploration", exploration, "a number in [0, 1)")
+    return exploration
+
+
+def cyclical(
+    diffusion: Diffusion,
+    step_size: Schedule,
+    temperature: Schedule,
+    cycle_length: int,
+    exploration: float = 0.5,
+    origin: jax.Array | int = 0,
+) -> Sampler:
+    r"""A diffusion whose step size falls from its peak to 0 in each cycle and starts again.
+
+    .. math:: \epsilon_k = \frac{\epsilon_0}{2} \Bigl[\cos\frac{\pi\,
+              \mathrm{mod}(k, L)}{L} + 1\Bigr]
+
+    The first steps of a cycle explore: they are made at temperature 0. The others sample.
+
+    Args:
+        diffusion: for instance `diffusions.langevin()`.
+        step_size: schedule of the peak :math:`\epsilon_0 > 0`.
+        temperature: schedule of :math:`\tau \ge 0` in the sampling stage.
+        cycle_length: L, steps of a cycle, at least 1.
+        exploration: share of a cycle that explores, in [0, 1). Defaults to 0.5.
+        origin: steps of the chain before the first cycle. Defaults to 0.
+
+    Returns:
+        A `Sampler`; its draws weigh the same, those of the exploring stage nothing.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: Zhang, Li, Zhang, Chen and Wilson (2020), equation (1) and Algorithm 1.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.cyclical import cyclical
+        >>> from numpyro_contour.schedules import Constant
+        >>> sampler = cyclical(langevin(), Constant(0.1), Constant(1.0), cycle_length=100)
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
+        >>> state = sampler.step(jax.random.split(jax.random.key(1)), state, potential_and_grad)
+        >>> float(sampler.observe(state).log_weight)
+        -inf
+    """
+    length = checks.integer("cycle_length", cycle_length, at_least=1)
+    # Whole steps: a share of the cycle would be compared with rounding errors.
+    exploring = round(check_exploration(exploration) * length)
+
+    def step_of_cycle(count: jax.Array) -> jax.Array:
+        return jnp.mod(count - origin, length)
+
+    def cosine(count: jax.Array) -> jax.Array:
+        progress = step_of_cycle(count) / length
+        return step_size(count) * 0.5 * (jnp.cos(jnp.pi * progress) + 1)
+
+    def staged(count: jax.Array) -> jax.Array:
+        return jnp.where(step_of_cycle(count) < exploring, 0.0, temperature(count))
+
+    sampler = plain(diffusion, cosine, staged)
+
+    def observe(state: PlainSamplerState) -> Draw:
+        draw = sampler.observe(state)
+        explores = step_of_cycle(state.chain.steps - 1) < exploring
+        return draw._replace(log_weight=jnp.where(explores, -jnp.inf, draw.log_weight))
+
+    return sampler._replace(observe=observe)

@@ -1,0 +1,73 @@
+"""Stochastic gradient Langevin dynamics, the sampler that contour flattens."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+
+from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.samplers.chain import (
+    Chain,
+    Draw,
+    PotentialAndGrad,
+    Sampler,
+    advance,
+    start,
+    unweighted_draw,
+)
+from numpyro_contour.schedules import Schedule
+
+
+class PlainSamplerState(NamedTuple):
+    """State of `sgld`."""
+
+    #: where the chain is
+    chain: Chain
+
+
+def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sampler:
+    r"""The bare diffusion on :math:`\pi(x) \propto e^{-U(x) / \tau}`.
+
+    Args:
+        diffusion: for instance `diffusions.langevin()`.
+        step_size: schedule of :math:`\epsilon > 0`.
+        temperature: schedule of :math:`\tau \ge 0`.
+
+    Returns:
+        A `Sampler`; its draws weigh the same, except where the guard has reduced the step.
+
+    Source: Welling and Teh (2011), equation (4), for the Langevin diffusion.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.plain import plain
+        >>> from numpyro_contour.schedules import Constant
+        >>> sampler = plain(langevin(), Constant(0.1), Constant(1.0))
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
+        >>> state = sampler.step(jax.random.split(jax.random.key(1)), state, potential_and_grad)
+        >>> int(state.chain.steps)
+        1
+    """
+
+    def init(
+        key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
+    ) -> PlainSamplerState:
+        return PlainSamplerState(start(key, position, potential_and_grad, diffusion))
+
+    def step(
+        keys: jax.Array, state: PlainSamplerState, potential_and_grad: PotentialAndGrad
+    ) -> PlainSamplerState:
+        return PlainSamplerState(
+            advance(keys, state.chain, potential_and_grad, diffusion, step_size, temperature, 1.0)
+        )
+
+    def observe(state: PlainSamplerState) -> Draw:
+        return unweighted_draw(state.chain, step_size)
+
+    def relocate(state: PlainSamplerState, chain: Chain) -> PlainSamplerState:
+        return state._replace(chain=chain)
+
+    return Sampler(init, step, observe, relocate)

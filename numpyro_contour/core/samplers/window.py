@@ -1,0 +1,145 @@
+"""Draws that stand for a window of positions, by weighted reservoir sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+
+from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
+
+DRAWS = ("reservoir", "last")
+
+
+class Trace(NamedTuple):
+    """The steps of a window, (num_steps,) each."""
+
+    #: potential energies as the chain saw them, in nats
+    potential_energy: jax.Array
+    #: log importance weights
+    log_weight: jax.Array
+
+
+class Window(NamedTuple):
+    """A draw and the window of positions that it stands for."""
+
+    #: the chosen position, as the sampler's `observe` describes it
+    draw: Any
+    #: log of the mean weight of the window's positions
+    log_weight: jax.Array
+    #: all of its steps; None before the first
+    trace: Trace | None = None
+
+    @property
+    def lowest_energy(self) -> jax.Array:
+        """The lowest potential energy of its positions, in nats."""
+        return self._of_energies(jnp.min)
+
+    @property
+    def highest_energy(self) -> jax.Array:
+        """The highest potential energy of its positions, in nats."""
+        return self._of_energies(jnp.max)
+
+    def _of_energies(self, extreme: Callable) -> jax.Array:
+        if self.trace is None:
+            return self.draw.potential_energy
+        return extreme(self.trace.potential_energy)
+
+
+def run_window(
+    key: jax.Array,
+    state: Any,
+    potential_and_grad: PotentialAndGrad,
+    sampler: Sampler,
+    num_steps: int,
+    draw: str,
+    trust: jax.Array | float = 1.0,
+) -> tuple[Any, Window]:
+    r"""`num_steps` steps of a sampler, and the one draw that is handed out for them.
+
+    With `draw="reservoir"` the draw is position i with probability :math:`w_i / \sum_j w_j`, chosen
+    on the way with one uniform a step, and carries the log of the mean weight
+    :math:`\frac1K \sum_j w_j`: weighted means stay consistent, every position counts, and the
+    weights of the draws are nearly even. With "last" it is the last position with its own weight.
+
+    Where weights are noisy, positions are chosen in proportion to :math:`v = w^\rho`, and the draw
+    carries :math:`\frac1K \sum_j v_j \cdot w_i / v_i`: chosen in proportion to noise, draws would
+    be uneven once their weights are corrected for it.
+
+    Args:
+        key: random key.
+        state: state of the sampler.
+        potential_and_grad: `(key, position) -> (potential energy, gradient)`.
+        sampler: the sampler.
+        num_steps: K, at least 1.
+        draw: "reservoir" or "last".
+        trust: :math:`\rho` in [0, 1], how much of the logarithms of weights is not noise. Defaults
+            to 1.
+
+    Returns:
+        `(state, window)`: the state after it, and the `Window`.
+
+    Source: Chao (1982) for weighted reservoir sampling.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.plain import plain
+        >>> from numpyro_contour.schedules import Constant
+        >>> from numpyro_contour.core.samplers.window import run_window
+        >>> sampler = plain(langevin(), Constant(0.1), Constant(1.0))
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> state = sampler.init(jax.random.key(0), jnp.ones(2), potential_and_grad)
+        >>> state, window = run_window(jax.random.key(1), state, potential_and_grad, sampler,
+        ...                            num_steps=10, draw="reservoir")
+        >>> window.draw.position.shape, window.trace.potential_energy.shape
+        ((2,), (10,))
+    """
+    key_steps, key_offers = random.split(key)
+    keys = random.split(key_steps, (num_steps, 2))
+
+    if num_steps == 1 or draw == "last":
+
+        def move(state: Any, keys: jax.Array) -> tuple[Any, Trace]:
+            state = sampler.step(keys, state, potential_and_grad)
+            record = sampler.observe(state)
+            return state, Trace(record.potential_energy, record.log_weight)
+
+        if num_steps == 1:
+            state, trace = move(state, keys[0])
+            trace = jax.tree.map(lambda x: x[None], trace)
+        else:
+            state, trace = lax.scan(move, state, keys)
+        record = sampler.observe(state)
+        return state, Window(record, record.log_weight, trace)
+
+    def trusted(log_weight: jax.Array) -> jax.Array:
+        # A refused move has no weight, and no chance either.
+        return jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
+
+    def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, Trace]:
+        state, chosen, log_total = carry
+        keys, uniform = randomness
+        state = sampler.step(keys, state, potential_and_grad)
+        offered = sampler.observe(state)
+        log_chance = trusted(offered.log_weight)
+        log_total = jnp.logaddexp(log_total, log_chance)
+        # False as long as no position has any weight: -inf - -inf is not a number.
+        take = uniform < jnp.exp(log_chance - log_total)
+        chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
+        trace = Trace(offered.potential_energy, offered.log_weight)
+        return (state, chosen, log_total), trace
+
+    # The position before the window stays the draw only if every attempt is refused: no weight.
+    before = sampler.observe(state)
+    before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
+    (state, chosen, log_total), trace = lax.scan(
+        move_and_offer,
+        (state, before, before.log_weight),
+        (keys, random.uniform(key_offers, (num_steps,))),
+    )
+    own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
+    return state, Window(chosen, log_total - jnp.log(num_steps) + own, trace)

@@ -1,0 +1,81 @@
+"""The argument `energy`: which estimator of the potential energy a run uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpyro_contour import checks
+from numpyro_contour.models.estimators.callable import of_callable
+from numpyro_contour.models.estimators.control_variate import control_variate
+from numpyro_contour.models.estimators.estimator import Estimator
+from numpyro_contour.models.estimators.exact import of_all_rows, of_function
+from numpyro_contour.models.estimators.minibatch import plain
+from numpyro_contour.models.model_potential import ModelPotential
+
+ESTIMATORS = ("minibatch", "control_variate", "full")
+
+
+def check_energy(value: Any) -> str | Callable | None:
+    """The argument `energy`."""
+    if value is None or callable(value):
+        return value
+    if value not in ESTIMATORS:
+        takes = "None, 'minibatch', 'control_variate', 'full' or a callable"
+        raise checks.fail("energy", value, takes)
+    return value
+
+
+def chosen(
+    energy: str | Callable | None, potential: ModelPotential | None, descends: bool
+) -> str | Callable:
+    """What the argument `energy` means for a model's potential, or for a function's (None).
+
+    Args:
+        energy: the argument.
+        potential: the potential energy of the model.
+        descends: whether the warm-up descends to a point where an anchor can be.
+
+    Raises:
+        ValueError: minibatches are asked for where no plate is subsampled.
+    """
+    if callable(energy):
+        return energy
+    subsampled = potential is not None and bool(potential.plates)
+    if energy is None:
+        if not subsampled:
+            return "full"
+        return "control_variate" if descends else "minibatch"
+    if energy == "full" or subsampled:
+        return energy
+    if potential is None:
+        raise ValueError(
+            f"`energy` takes None, 'full' or a callable with `potential_fn`, but got {energy!r}."
+        )
+    raise ValueError(
+        f"`energy` takes {energy!r} only where a plate is subsampled, but no plate of the model "
+        "is. Give `minibatch_size`, or `subsample_size` in the model."
+    )
+
+
+def of_model(
+    energy: str | Callable, potential: ModelPotential, like: Any, chunk_bytes: int, in_use: Any
+) -> Estimator:
+    """The estimator of a model's potential energy.
+
+    Args:
+        energy: what `chosen` returned.
+        potential: the potential energy of the model.
+        like: an unconstrained position.
+        chunk_bytes: memory that a pass over all data may take.
+        in_use: whether the control variate of any chain is in use.
+    """
+    if callable(energy):
+        return of_callable(energy, like)
+    if energy == "control_variate":
+        return control_variate(potential, like, in_use)
+    if energy == "minibatch":
+        return plain(potential, like)
+    if not potential.plates:
+        return of_function(potential.full, like)
+    return of_all_rows(potential, like, chunk_bytes)

@@ -1,0 +1,30 @@
+"""The exact potential energy: of a function, or of a model over all rows in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.estimators.estimator import Estimator
+from numpyro_contour.models.model_potential import ModelPotential
+
+
+def of_function(potential_fn: Callable, like: Any) -> Estimator:
+    """The exact potential energy of a function of positions."""
+    value_and_grad = jax.value_and_grad(lambda flat: potential_fn(unravel_like(flat, like)))
+    return lambda key, flat, anchor: value_and_grad(flat)
+
+
+def of_all_rows(potential: ModelPotential, like: Any, chunk_bytes: int) -> Estimator:
+    """The exact potential energy of a model with subsample plates, by passes over all rows."""
+    full_data = FullData(potential, like, chunk_bytes)
+
+    def estimate(key: jax.Array, flat: jax.Array, anchor: Any) -> tuple[jax.Array, jax.Array]:
+        energy, gradient = full_data.energy_and_gradient(flat)
+        return energy.high, gradient
+
+    return estimate

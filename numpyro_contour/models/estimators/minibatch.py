@@ -1,0 +1,42 @@
+"""The potential energy estimated from a minibatch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.row_terms import terms
+
+
+def plain(potential: ModelPotential, like: Any) -> Callable:
+    """`(key, position, anchor) -> (energy, gradient)` from a minibatch alone.
+
+    The energy is the difference to the anchor's, which is 0 where there is none.
+    """
+    on_rows = plain_on_rows(potential, like)
+    return lambda key, flat, anchor: on_rows(potential.plates.draw(key), flat, anchor)
+
+
+def plain_on_rows(potential: ModelPotential, like: Any) -> Callable:
+    """`(rows, position, anchor) -> (energy, gradient)`, as `plain` on the given rows."""
+
+    def estimate(indices: Any, flat: jax.Array, anchor: Any) -> tuple[jax.Array, jax.Array]:
+        values, pull = jax.vjp(lambda x: terms(potential, unravel_like(x, like), indices), flat)
+        (gradient,) = pull(jax.tree.map(jnp.ones_like, values))
+        energy = summed(values)
+        if anchor:
+            energy = (energy - anchor.energy.high) - anchor.energy.low
+        return energy, gradient
+
+    return estimate
+
+
+def summed(values: dict[str, jax.Array]) -> jax.Array:
+    """The sum of all terms."""
+    sums = [jnp.sum(x) for x in values.values()]
+    return sum(sums[1:], sums[0])

@@ -1,0 +1,260 @@
+"""Potential energies of a NumPyro model over minibatches and over all data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro
+from jax import random
+from numpyro.infer.util import constrain_fn, potential_energy
+
+from numpyro_contour.models.enumeration import (
+    check_groups,
+    enumerated_energy,
+    enumeration_dim,
+    plate_scale,
+)
+from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.models.plates import (
+    MinibatchSize,
+    SubsamplePlates,
+    find_subsample_plates,
+    initialised,
+    model_trace,
+    plates_of,
+    subsample_rows,
+    subsampled_plates_of,
+)
+
+
+@dataclass(frozen=True)
+class ModelPotential:
+    r"""The potential energy of a model in unconstrained space, over any choice of rows.
+
+    .. math:: \tilde U(z) = -\log p(x(z)) - \log|\det \partial x / \partial z|
+              - \frac Nn \sum_{i \in B} \log p(y_i \mid x(z))
+
+    with B the n rows of a minibatch out of N, and one such sum for each subsample plate with
+    observations. It is made by `ModelPotential.of`. Discrete latent variables are summed out.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> from numpyro_contour.models.model_potential import ModelPotential
+        >>> def model(y):
+        ...     mu = numpyro.sample("mu", dist.Normal(0, 10))
+        ...     with numpyro.plate("rows", len(y), subsample_size=2) as idx:
+        ...         numpyro.sample("y", dist.Normal(mu, 1), obs=y[idx])
+        >>> potential = ModelPotential.of(model, (jnp.arange(4.0),))
+        >>> potential.plates.sizes
+        {'rows': (4, 2)}
+        >>> round(float(potential.full({"mu": jnp.array(0.0)})), 2)
+        13.9
+        >>> rows = {"rows": jnp.array([1, 3])}
+        >>> round(float(potential.at({"mu": jnp.array(0.0)}, rows)), 2)
+        16.9
+    """
+
+    #: a NumPyro model
+    model: Callable
+    #: its arguments
+    model_args: tuple
+    #: its keyword arguments
+    model_kwargs: dict
+    #: its subsampled plates
+    plates: SubsamplePlates
+    #: the sets of subsampled plates around observations
+    groups: tuple[tuple[str, ...], ...]
+    #: the position of the first enumeration dimension, None without enumerated sites
+    first_available_dim: int | None
+
+    @classmethod
+    def of(
+        cls,
+        model: Callable,
+        model_args: tuple = (),
+        model_kwargs: dict | None = None,
+        minibatch_size: MinibatchSize = None,
+    ) -> ModelPotential:
+        """Inspect a model, without computing anything.
+
+        Args:
+            model: a NumPyro model.
+            model_args: its arguments. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+            minibatch_size: as for `SGLD`. None (default) for the model's own.
+
+        Returns:
+            The potential energy.
+
+        Raises:
+            ValueError: `minibatch_size` does not fit the model's plates; a latent variable is
+                inside a subsampled plate; or observations there do not follow its indices.
+        """
+        model_args, model_kwargs = indexable((model_args, model_kwargs or {}))
+        plates = find_subsample_plates(model, model_args, model_kwargs, minibatch_size)
+        handled = subsample_rows(model, plates.first_rows())
+        sites = model_trace(handled, model_args, model_kwargs)
+        groups = {
+            subsampled_plates_of(site, plates): None
+            for site in sites.values()
+            if site["type"] == "sample" and site["is_observed"]
+        }
+        dim = enumeration_dim(sites)
+        if dim is not None and plates:
+            check_groups(handled, model_args, model_kwargs, plates, dim)
+        return cls(model, model_args, model_kwargs, plates, tuple(groups), dim)
+
+    def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
+        """The model over the given rows."""
+        # A constant seed: what is random beside the latent sites must not change between steps.
+        seeded = numpyro.handlers.seed(self.model, random.key(0))
+        return subsample_rows(seeded, indices)
+
+    def at(self, position: dict, indices: Mapping[str, jax.Array]) -> jax.Array:
+        """The potential energy over the given rows, scaled to all.
+
+        Args:
+            position: unconstrained values of the latent sites, by name.
+            indices: the rows of each subsampled plate, `{plate: (n,)}`.
+
+        Returns:
+            The potential energy in nats, ().
+        """
+        if self.first_available_dim is None:
+            return potential_energy(
+                self.rows(indices), self.model_args, self.model_kwargs, position
+            )
+        plates = self.plates.taking(indices)
+        energy = self.of_group(position, indices, None)
+        for group in self.groups:
+            if group:
+                energy += plate_scale(group, plates) * self.of_group(position, indices, group)
+        return energy
+
+    def of_group(
+        self, position: dict, indices: Mapping[str, jax.Array], group: tuple[str, ...] | None
+    ) -> jax.Array:
+        """As `enumerated_energy`, of a model with sites that are summed out."""
+        assert self.first_available_dim is not None
+        return enumerated_energy(
+            self.rows(indices),
+            self.model_args,
+            self.model_kwargs,
+            position,
+            self.plates.taking(indices),
+            self.first_available_dim,
+            group,
+        )
+
+    def minibatch(self, key: jax.Array, position: dict) -> jax.Array:
+        """An unbiased estimate of the potential energy from a fresh minibatch.
+
+        Args:
+            key: random key.
+            position: unconstrained values of the latent sites, by name.
+
+        Returns:
+            The estimate in nats, ().
+        """
+        return self.at(position, self.plates.draw(key))
+
+    def full(self, position: dict) -> jax.Array:
+        """The potential energy over all data.
+
+        Args:
+            position: unconstrained values of the latent sites, by name.
+
+        Returns:
+            The potential energy in nats, ().
+        """
+        return self.at(position, self.plates.all_rows())
+
+    def observations(self) -> dict[str, jax.Array]:
+        """The observed values of every observed site, over all rows.
+
+        Returns:
+            Arrays by name of site.
+        """
+
+        @jax.jit  # so that what the observations do not need is not computed
+        def observe() -> dict[str, jax.Array]:
+            model = subsample_rows(initialised(self.model, random.key(0)), self.plates.all_rows())
+            sites = numpyro.handlers.trace(model).get_trace(*self.model_args, **self.model_kwargs)
+            return {
+                name: site["value"]
+                for name, site in sites.items()
+                if site["type"] == "sample"
+                and site["is_observed"]
+                and not isinstance(site["fn"], numpyro.distributions.Unit)
+            }
+
+        return observe()
+
+    def finite_on_all_rows(self, position: dict) -> jax.Array:
+        """Whether the energy is finite over every row, a few thousand rows at a time."""
+        finite = [self._finite_on_all_rows_of(group, position) for group in self.groups]
+        return jnp.stack(finite).all() if finite else jnp.isfinite(self.full(position))
+
+    def _finite_on_all_rows_of(self, group: tuple[str, ...], position: dict) -> jax.Array:
+        """All combinations of rows of nested plates, and the first rows of the other plates."""
+        sizes = {name: self.plates.sizes[name][0] for name in group}
+        most = round(4096 ** (1 / max(len(group), 1)))
+        pieces = {name: min(size, most) for name, size in sizes.items()}
+        counts = {name: -(-sizes[name] // pieces[name]) for name in group}
+
+        def finite(number: jax.Array) -> jax.Array:
+            rows = self.plates.first_rows()
+            for name in group:
+                number, place = number // counts[name], number % counts[name]
+                rows[name] = (place * pieces[name] + jnp.arange(pieces[name])) % sizes[name]
+            return jnp.isfinite(self.at(position, rows))
+
+        return jax.lax.map(finite, jnp.arange(math.prod(counts.values()))).all()
+
+
+def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Array]:
+    """The values of a model's sites at an unconstrained position.
+
+    Deterministic sites outside subsampled plates are among them.
+
+    Args:
+        potential: the potential energy of the model.
+        position: unconstrained values of the latent sites, by name.
+
+    Returns:
+        The sites' values by name.
+
+    Example:
+        >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> from numpyro_contour.models.model_potential import ModelPotential, constrained
+        >>> def model():
+        ...     numpyro.sample("scale", dist.HalfNormal(1))
+        >>> constrained(ModelPotential.of(model), {"scale": jnp.array(0.0)})["scale"].tolist()
+        1.0
+    """
+    model = potential.rows(potential.plates.first_rows())
+    partial: set[str] = set()
+
+    def note_partial_sites(*args: Any, **kwargs: Any) -> None:
+        with numpyro.handlers.trace() as sites:
+            model(*args, **kwargs)
+        partial.update(
+            name
+            for name, site in sites.items()
+            if site["type"] == "deterministic"
+            and any(plate in potential.plates.sizes for plate in plates_of(site))
+        )
+
+    values = constrain_fn(
+        note_partial_sites,
+        potential.model_args,
+        potential.model_kwargs,
+        position,
+        return_deterministic=True,
+    )
+    return {name: value for name, value in values.items() if name not in partial}

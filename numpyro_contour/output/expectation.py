@@ -1,0 +1,85 @@
+"""Posterior expectations with their Monte Carlo errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from numpyro_contour.output.resample import weighted_groups
+from numpyro_contour.statistics.errors import weighted_ess, weighted_mcse
+from numpyro_contour.statistics.estimates import weighted_mean
+
+
+class Expectation(NamedTuple):
+    """An estimate of a posterior expectation; each an array of the shape of one value of f."""
+
+    #: the weighted mean
+    mean: np.ndarray
+    #: Monte Carlo standard error of the mean
+    mcse: np.ndarray
+    #: effective sample size for this mean
+    ess: np.ndarray
+
+
+def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Expectation:
+    r"""The posterior expectation of a function of the draws, with its standard error.
+
+    .. math:: E_\pi[f] \approx \frac1C \sum_c \frac{\sum_d w_{cd} f(x_{cd})}{\sum_d w_{cd}}
+
+    Args:
+        data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package.
+        f: the name of a variable; or a function of the group, an `xarray.Dataset` with dimensions
+            (chain, draw, ...), that returns an `xarray.DataArray` or an array (chains, draws,
+            ...); booleans count as 0 and 1, so that an event gives its probability.
+        group: the group that f is of, "posterior" (default) or another with one draw for each
+            posterior draw, such as "posterior_predictive".
+
+    Returns:
+        An `Expectation`: mean, mcse and ess. Two means differ where they are several mcse apart.
+
+    Raises:
+        ValueError: there are no weights, the group or variable is missing, or f returns something
+            else.
+
+    Source: as `weighted_mcse`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, expectation
+        >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1, num_steps=10,
+        ...                      partition=EnergyPartition(0.0, 5.0, 10))
+        >>> mcmc = MCMC(kernel, num_warmup=200, num_samples=1000, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
+        >>> positive = expectation(mcmc, lambda posterior: posterior["z"] > 0)
+        >>> bool(abs(positive.mean - 0.5) < 4 * positive.mcse)
+        True
+    """
+    groups = weighted_groups(data)
+    if group not in groups:
+        raise ValueError(f"`group` takes one of {list(groups)}, but got {group!r}.")
+    draws = groups[group]
+    log_weights = groups["sample_stats"]["log_weight"].transpose("chain", "draw").values
+    if callable(f):
+        values = f(draws)
+    elif f in draws:
+        values = draws[f]
+    else:
+        raise ValueError(
+            f"`f` takes a function or one of the variables {list(draws.data_vars)}, but got {f!r}."
+        )
+    if hasattr(values, "dims") and {"chain", "draw"} <= set(values.dims):
+        values = values.transpose("chain", "draw", ...)
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.shape[:2] != log_weights.shape:
+        raise ValueError(
+            f"`f` takes a function that returns numbers of a shape that begins with (chains, "
+            f"draws) = {log_weights.shape}, but it returned {array.dtype} of shape {array.shape}."
+        )
+    return Expectation(
+        weighted_mean(array, log_weights),
+        weighted_mcse(array, log_weights),
+        weighted_ess(array, log_weights, "mean"),
+    )

@@ -1,0 +1,220 @@
+"""From a finished run to an ArviZ InferenceData, or DataTree with arviz 1.x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import arviz as az
+import numpy as np
+import xarray as xr
+from numpyro.infer import MCMC
+
+from numpyro_contour import checks
+from numpyro_contour.checks import warn_user
+from numpyro_contour.diagnosis.all_checks import report_of
+from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.runs.draw_weights import weights_of_run
+from numpyro_contour.runs.equipartition import equipartition
+from numpyro_contour.runs.finished_run import kernel_of, named_draws
+from numpyro_contour.runs.groups import attributes, run_groups
+from numpyro_contour.runs.log_likelihood import log_likelihoods
+from numpyro_contour.statistics.arviz_versions import RunAdapter, from_datasets, to_datasets
+
+
+def to_inference_data(
+    mcmc: MCMC,
+    theta: str = "online",
+    energy: str | None = None,
+    *,
+    coords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, list[str]] | None = None,
+    log_likelihood: bool = False,
+    prior: Mapping[str, Any] | None = None,
+    posterior_predictive: Mapping[str, Any] | None = None,
+    predictions: Mapping[str, Any] | None = None,
+    constant_data: Mapping[str, Any] | None = None,
+    collect_theta: bool | int = True,
+) -> Any:
+    r"""The run as an ArviZ InferenceData (arviz 0.23) or DataTree (arviz 1.x), weights included.
+
+    Groups:
+
+    - `posterior`: the draws, of the **flattened** density;
+    - `sample_stats`: `log_weight`, each chain's with mean 1; the log density `lp` = -U where the
+      potential energy of the draws is known; `potential_energy_estimate`, as the run saw it, where
+      it comes from minibatches, and with full-data weights `energy_noise`, its standard deviation
+      at the draw; `steps`, `refused` and `clipped`, counted since the start of the run;
+      `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
+      contour kernel also `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the
+      `highest_energy` of the positions that the draw stands for, the count `bounded`, and `theta`
+      (chain, draw, bin), as the draw left it; of replica exchange the `swap_rates` so far (chain,
+      draw, pair) and the estimated variance of the energies' noise, `energy_variance` (chain, draw,
+      replica);
+    - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
+      the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
+      divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
+      what is above;
+    - `warmup`, where anything was found there: `step_size`, `acceptance`, `energy`, `energy_sd`,
+      `lower_edge` and `upper_edge` of each (chain, stage); the `preconditioner` M, the standard
+      deviation of the gradient estimate, `gradient_noise`, and how often the chain had time to
+      forget its place while draws were collected, `relaxation_times`, of each (chain, coordinate);
+      the standard deviation of the energy estimate, `energy_noise`, also in bin widths,
+      `energy_noise_in_bins`, and `control_variate`, 1 where it is in use (chain,);
+      `gradient_noise_share`, the share of the gradient's noise in the noise of a step (chain,
+      coordinate);
+    - `equipartition`: of each unconstrained coordinate the mean of :math:`(x_i - \mu_i)\,
+      \partial_i U / \tau` over the weighted draws, `ratio`, which is 1 where they are right, and
+      its standard error `mcse`; `mean_ratio` and `mean_mcse` over all coordinates. It takes
+      gradients over all data at up to 2,000 draws, and is left out where that would take long;
+    - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
+    - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
+
+    The kernel's settings, zeta and temperature among them, and versions are attributes of
+    `posterior` and `sample_stats`.
+
+    ArviZ's functions ignore weights. Use `summary` and `expectation`, or `resample` the result
+    before you hand it to them.
+
+    Args:
+        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
+        theta: as in `weighted_samples`.
+        energy: as in `weighted_samples`.
+        coords: coordinate values, `{dimension: values}`. None (default) for numbers from 0.
+        dims: names of dimensions, `{variable: [dimension, ...]}`. None (default) for the names of
+            the plates.
+        log_likelihood: whether to evaluate the log likelihood of every row at every draw, in
+            chunks; it takes draws times rows of memory. Defaults to False.
+        prior: draws from the prior, `{variable: (draws, ...)}`; variables that are not the
+            posterior's make a group `prior_predictive`. None (default) for none.
+        posterior_predictive: one predictive draw for each posterior draw, with its weight,
+            `{variable: (chains, draws, ...)}` or (chains * draws, ...), as `predictive` returns.
+            None (default) for none.
+        predictions: the same for new data. None (default) for none.
+        constant_data: data that is not modelled, `{variable: array}`. None (default) for none.
+        collect_theta: True (default) to export theta at each draw, which takes draws times bins of
+            memory; an integer to export it at every so many draws, with the dimension `theta_draw`;
+            False for no theta.
+
+    Returns:
+        An `arviz.InferenceData`, or an `xarray.DataTree` with arviz 1.x.
+
+    Raises:
+        ValueError: as `weighted_samples`, or `collect_theta` is out of its range, or the log
+            likelihood is asked of a model that sums out discrete variables.
+
+    Warns:
+        UserWarning: once, where a verdict of `diagnose` is bad: with the first fault, what to
+            change, and the names of the others.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, to_inference_data
+        >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
+        ...                      partition=EnergyPartition(0.0, 5.0, 10))
+        >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
+        >>> idata = to_inference_data(mcmc)
+        >>> idata["sample_stats"]["theta"].dims
+        ('chain', 'draw', 'bin')
+        >>> idata["energy_partition"]["upper_edge"].values[0, :3].tolist()
+        [0.5, 1.0, 1.5]
+    """
+    checks.boolean("log_likelihood", log_likelihood)
+    if not isinstance(collect_theta, bool):
+        checks.integer("collect_theta", collect_theta, at_least=1)
+    weights = weights_of_run(mcmc, theta, energy)
+    kernel = kernel_of(mcmc)
+    draws = named_draws(mcmc.get_samples(group_by_chain=True))
+    groups = to_datasets(
+        az.from_numpyro(
+            RunAdapter(mcmc, draws, {}),
+            coords=coords,
+            dims=dims,
+            log_likelihood=False,
+            posterior_predictive=posterior_predictive,
+            predictions=predictions,
+            constant_data=constant_data,
+        )
+    )
+    _drop_factors(groups)
+    if log_likelihood:
+        groups["log_likelihood"] = _log_likelihood(
+            mcmc, kernel, groups["posterior"], groups.get("observed_data")
+        )
+    if prior is not None:
+        groups |= _prior(prior, groups)
+    groups |= run_groups(mcmc, weights, energy, collect_theta)
+    groups["posterior"].attrs |= attributes(kernel)
+    groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
+    identity = equipartition(mcmc, weights.log_weights)
+    if identity is not None:
+        groups["equipartition"] = identity
+    report = report_of(groups)
+    if report.faults:
+        warn_user(report.warning())
+    return from_datasets({name: _storable(group) for name, group in groups.items()})
+
+
+def _storable(group: xr.Dataset) -> xr.Dataset:
+    """Names of coordinates as objects: Zarr has no specification for strings of fixed length."""
+    names = {name: c for name, c in group.coords.items() if c.dtype.kind == "U"}
+    return group.assign_coords({name: c.astype(object) for name, c in names.items()})
+
+
+def _drop_factors(groups: dict[str, xr.Dataset]) -> None:
+    """`numpyro.factor` is an observation without values."""
+    if "observed_data" in groups:
+        observed = groups["observed_data"]
+        observed = observed.drop_vars([name for name, x in observed.items() if x.size == 0])
+        groups["observed_data"] = observed
+        if not observed.data_vars:
+            del groups["observed_data"]
+
+
+def _log_likelihood(
+    mcmc: MCMC, kernel: SGMCMCKernel, draws: xr.Dataset, observed: xr.Dataset | None
+) -> xr.Dataset:
+    if kernel.model is None or observed is None:
+        raise ValueError(
+            "`log_likelihood` takes True only for a model with observations, but this run has "
+            "none: it was given `potential_fn`, or the model observes nothing."
+        )
+    values = log_likelihoods(kernel, mcmc)
+    data = {
+        name: (("chain", "draw", *observed[name].dims[: value.ndim - 2]), value)
+        for name, value in values.items()
+        if name in observed
+    }
+    coords = dict(observed.coords) | {d: draws.coords[d] for d in ("chain", "draw")}
+    used = {dim for dims, _ in data.values() for dim in dims}
+    return xr.Dataset(data, {dim: coord for dim, coord in coords.items() if dim in used})
+
+
+def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Draws from the prior as one chain: of the posterior's variables, and of all others."""
+    known = {
+        name: x.dims[2:] if group == "posterior" else x.dims
+        for group in ("posterior", "observed_data")
+        for name, x in groups.get(group, xr.Dataset()).items()
+    }
+    coords = {
+        dim: coord
+        for group in ("posterior", "observed_data")
+        for dim, coord in groups.get(group, xr.Dataset()).coords.items()
+        if dim not in ("chain", "draw")
+    }
+    datasets: dict[str, xr.Dataset] = {}
+    for name, values in prior.items():
+        array = np.asarray(values)[None]
+        rest, shape = known.get(name, ()), array.shape[2:]
+        fits = [dim not in coords or coords[dim].size == n for dim, n in zip(rest, shape)]
+        if len(rest) != len(shape) or not all(fits):
+            rest = tuple(f"{name}_dim_{i}" for i in range(len(shape)))
+        group = "prior" if name in groups["posterior"] else "prior_predictive"
+        used = {dim: coords[dim] for dim in rest if dim in coords}
+        numbers = {"chain": [0], "draw": np.arange(array.shape[1])}
+        variable = xr.Dataset({name: (("chain", "draw", *rest), array)}, numbers | used)
+        datasets[group] = variable.merge(datasets.get(group, xr.Dataset()))
+    return datasets

@@ -1,0 +1,85 @@
+"""Predictions from weighted draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from numpyro.infer import MCMC, Predictive
+
+from numpyro_contour import checks
+from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.output.resample import METHODS
+from numpyro_contour.output.weighted_samples import weighted_samples
+from numpyro_contour.runs.finished_run import kernel_of
+from numpyro_contour.statistics.weights import normalise
+
+
+def predictive(
+    mcmc: MCMC,
+    rng_key: jax.Array,
+    *model_args: Any,
+    num_samples: int | None = None,
+    return_sites: list[str] | None = None,
+    **model_kwargs: Any,
+) -> dict[str, jax.Array]:
+    r"""Draws from the posterior predictive distribution, for these data or new ones.
+
+    .. math:: p(\tilde y \mid y) = \int p(\tilde y \mid x)\, \pi(x)\, dx
+              \approx \sum_i \bar w_i\, p(\tilde y \mid x_i)
+
+    The model's subsample plates take all their rows.
+
+    Args:
+        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
+        rng_key: random key.
+        *model_args: arguments of the model, with None for what is to be predicted.
+        num_samples: None (default) for one prediction from each draw, **to be weighed as the
+            draw is**; or this many of equal weight, from systematically resampled draws.
+        return_sites: names of the sites to return. None (default) for all that are not latent.
+        **model_kwargs: keyword arguments of the model.
+
+    Returns:
+        Arrays by name of site: (chains, draws, ...) with `num_samples=None`, which
+        `to_inference_data` takes as `posterior_predictive` or `predictions` and `resample`,
+        `summary` and `expectation` weigh; (num_samples, ...) otherwise.
+
+    Raises:
+        ValueError: as `weighted_samples`; or the kernel has no model.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, predictive
+        >>> def model(n, y=None):
+        ...     mu = numpyro.sample("mu", dist.Normal(0, 1))
+        ...     with numpyro.plate("rows", n):
+        ...         numpyro.sample("y", dist.Normal(mu, 1), obs=y)
+        >>> kernel = ContourSGLD(model, step_size=0.01, partition=EnergyPartition(10.0, 30.0, 20))
+        >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), 10, jnp.ones(10))
+        >>> predictive(mcmc, jax.random.key(1), 3)["y"].shape
+        (1, 100, 3)
+        >>> predictive(mcmc, jax.random.key(1), 3, num_samples=50)["y"].shape
+        (50, 3)
+    """
+    if num_samples is not None:
+        checks.integer("num_samples", num_samples, at_least=1)
+    kernel = kernel_of(mcmc)
+    if kernel.model is None:
+        raise ValueError("`mcmc` takes a run of a model, but this one was given `potential_fn`.")
+    samples, log_weights = weighted_samples(mcmc)
+    batch = 2
+    if num_samples is not None:
+        rng_key, key_choice = jax.random.split(rng_key)
+        seed = jax.random.randint(key_choice, (), 0, 2**31 - 1)
+        weights = normalise(log_weights).weights.ravel()
+        chosen = METHODS["systematic"](np.random.default_rng(int(seed)), weights, num_samples)
+        samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[chosen], samples)
+        batch = 1
+    predict = Predictive(
+        kernel.model, posterior_samples=samples, batch_ndims=batch, return_sites=return_sites
+    )
+    model_args, model_kwargs = indexable((model_args, model_kwargs))
+    return predict(rng_key, *model_args, **model_kwargs)

@@ -1,0 +1,195 @@
+"""Equally weighted draws from weighted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpyro.infer import MCMC
+
+from numpyro_contour import checks
+from numpyro_contour.output.inference_data import to_inference_data
+from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
+from numpyro_contour.statistics.weights import normalise
+
+
+def systematic(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
+    """One uniform number for all: each draw is taken floor or ceil of its expected times."""
+    return _inverse(weights, number, rng.random() + np.arange(number))
+
+
+def stratified(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
+    """One uniform number in each of as many strata of equal probability."""
+    return _inverse(weights, number, rng.random(number) + np.arange(number))
+
+
+def multinomial(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
+    """Independent choices in proportion to weight."""
+    return _inverse(weights, number, np.sort(rng.random(number)) * number)
+
+
+def residual(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
+    """The whole parts of the expected times, and independent choices by what is left."""
+    expected = weights * (number / weights.sum())
+    # Rounding must not take a copy from a draw that is expected a whole number of times.
+    copies = np.floor(expected + 1e-9).astype(int)
+    left = np.maximum(expected - copies, 0.0)
+    rest = number - copies.sum()
+    if rest > 0:
+        copies += np.bincount(multinomial(rng, left, rest), minlength=len(weights))
+    return np.repeat(np.arange(len(weights)), copies)
+
+
+def _inverse(weights: np.ndarray, number: int, places: np.ndarray) -> np.ndarray:
+    """The draws whose share of the total weight covers `places`, out of `number`."""
+    reached = np.cumsum(weights)
+    chosen = np.searchsorted(reached, places * (reached[-1] / number), side="right")
+    return np.minimum(chosen, np.flatnonzero(weights)[-1])
+
+
+METHODS: dict[str, Callable[[np.random.Generator, np.ndarray, int], np.ndarray]] = {
+    "systematic": systematic,
+    "stratified": stratified,
+    "multinomial": multinomial,
+    "residual": residual,
+}
+
+
+def resample(
+    data: Any,
+    num_samples: int | None = None,
+    seed: int = 0,
+    *,
+    method: str = "systematic",
+    keep_chains: bool = False,
+) -> Any:
+    r"""Draws of equal weight, which every function of ArviZ takes.
+
+    Draw i is taken :math:`n_i` times with :math:`E[n_i] = n \bar w_i / \sum_j \bar w_j`, the
+    weights of each chain normalised to mean 1 first. All groups with draws follow, so that a
+    posterior predictive stays with its posterior.
+
+    Resampling adds noise: use `summary` and `expectation` for numbers, this for pictures.
+
+    Args:
+        data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package.
+        num_samples: n, draws to return; with `keep_chains` of each chain. None (default) for as
+            many as there are.
+        seed: of NumPy's random generator, at least 0. Defaults to 0.
+        method: "systematic" (default), which adds the least noise; "stratified"; "residual"; or
+            "multinomial", independent choices.
+        keep_chains: False (default): all chains are pooled into one, and what belongs to a chain
+            and not to a draw (the energy partition) is left out; True: each chain is resampled on
+            its own, as R-hat needs.
+
+    Returns:
+        An `arviz.InferenceData`, or an `xarray.DataTree` with arviz 1.x, with the chosen draws in
+        the order of the run; their `log_weight` is 0. On equal weights the default returns the
+        draws as they are.
+
+    Raises:
+        ValueError: there are no weights, or an argument is out of its range.
+
+    Source: Douc, Cappe and Moulines (2005) for the four methods.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, resample
+        >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
+        ...                      partition=EnergyPartition(0.0, 5.0, 10))
+        >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
+        >>> resample(mcmc, 50)["posterior"]["z"].shape
+        (1, 50)
+    """
+    checks.one_of("method", method, list(METHODS))
+    checks.boolean("keep_chains", keep_chains)
+    if num_samples is not None:
+        checks.integer("num_samples", num_samples, at_least=1)
+    rng = np.random.default_rng(checks.integer("seed", seed, at_least=0))
+    groups = weighted_groups(data)
+    weights = weights_of(groups)
+    if keep_chains:
+        number = weights.shape[1] if num_samples is None else num_samples
+        draws = np.stack([METHODS[method](rng, chain, number) for chain in weights])
+        chains = np.arange(weights.shape[0])[:, None]
+    else:
+        number = weights.size if num_samples is None else num_samples
+        flat = METHODS[method](rng, weights.ravel(), number)
+        chains, draws = (place[None] for place in np.divmod(flat, weights.shape[1]))
+    taken = {}
+    for name, group in groups.items():
+        if name.startswith("prior") or "chain" not in group.dims:
+            taken[name] = group  # which has no part in the weights
+        elif "draw" in group.dims:
+            taken[name] = _take(group, weights.shape, chains, draws)
+        elif keep_chains:
+            taken[name] = group
+    if not keep_chains:
+        # The thinned trace of theta belongs to a chain that is no more.
+        taken["sample_stats"] = taken["sample_stats"].drop_dims("theta_draw", errors="ignore")
+    taken["sample_stats"]["log_weight"] *= 0.0
+    return from_datasets(taken)
+
+
+def weighted_groups(data: Any) -> dict[str, xr.Dataset]:
+    """The groups of weighted draws, with finite weights for each chain.
+
+    Raises:
+        ValueError: `data` is neither an MCMC of this package nor has it a `log_weight`.
+    """
+    if isinstance(data, MCMC):
+        data = to_inference_data(data)
+    takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
+    if not hasattr(data, "groups"):
+        raise ValueError(f"`data` takes {takes}, but got {type(data).__name__}.")
+    groups = to_datasets(data)
+    for name in ("posterior", "sample_stats"):
+        if name not in groups:
+            raise ValueError(f"`data` takes {takes}, but it has no group {name!r}.")
+    if "log_weight" not in groups["sample_stats"]:
+        raise ValueError(
+            f"`data` takes {takes}, but its group 'sample_stats' has no `log_weight`: "
+            "`az.from_numpyro` leaves the weights unnormalised, NUTS has none."
+        )
+    shape = tuple(groups["posterior"].sizes[dim] for dim in ("chain", "draw"))
+    if groups["sample_stats"]["log_weight"].transpose("chain", "draw", ...).shape != shape:
+        raise ValueError(
+            f"`data` takes a `log_weight` for each of the posterior's draws, {shape} (chains, "
+            f"draws), but got the shape {groups['sample_stats']['log_weight'].shape}."
+        )
+    return groups
+
+
+def weights_of(groups: dict[str, xr.Dataset]) -> np.ndarray:
+    """The weights of the draws, (chains, draws), of mean 1 in each chain."""
+    return normalise(groups["sample_stats"]["log_weight"].transpose("chain", "draw")).weights
+
+
+def _take(group: xr.Dataset, shape: tuple, chains: np.ndarray, draws: np.ndarray) -> xr.Dataset:
+    """Draws by their numbers, (chains, draws) each, in all variables of a group that have them."""
+
+    def take(variable: xr.DataArray) -> xr.Variable:
+        if "draw" not in variable.dims:
+            return variable.variable
+        ordered = variable.transpose("chain", "draw", ...)
+        if ordered.shape[:2] != shape:
+            raise ValueError(
+                f"`data` takes groups with one draw for each posterior draw, but {variable.name!r} "
+                f"has {ordered.shape[:2]} (chains, draws), not {shape}."
+            )
+        return xr.Variable(ordered.dims, ordered.values[chains, draws], variable.attrs)
+
+    coords = {name: c for name, c in group.coords.items() if not {"chain", "draw"} & set(c.dims)}
+    coords |= {"chain": np.arange(draws.shape[0]), "draw": np.arange(draws.shape[1])}
+    if "theta_draw" in group.coords:
+        coords["theta_draw"] = group.coords["theta_draw"]
+    variables = {
+        name: take(x)
+        for name, x in group.data_vars.items()
+        if "draw" in x.dims or "chain" not in x.dims or draws.shape[0] == shape[0]
+    }
+    return xr.Dataset(variables, coords, group.attrs)

@@ -1,0 +1,211 @@
+r"""A check of the draws against the gradient of the potential energy, whatever made them.
+
+Where draws are of the density :math:`\propto e^{-U/\tau}`, the mean of
+:math:`(x_i - \mu_i)\, \partial U / \partial x_i` is :math:`\tau` for each unconstrained coordinate:
+the theorem of equipartition, an identity of Stein. Steps that are too large, gradients that are too
+noisy and weights that do not belong to the drift move it: for a Gaussian it is the draws' variance
+over the true one. It holds in each mode by itself, so that it says nothing of modes that were not
+found, and for densities without jumps only: not behind hard walls.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import numpyro
+import xarray as xr
+from jax import lax
+from numpyro.distributions import biject_to
+from numpyro.infer import MCMC
+
+from numpyro_contour.checks import warn_user
+from numpyro_contour.core.arrays.vectors import coordinate_names, ravel
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.runs.draw_temperatures import draw_temperatures
+from numpyro_contour.statistics.errors import mcse_of_mean
+
+# Gradients over all data of so many draws, and of fewer where that takes more than so many
+# elementary operations, some seconds of them.
+_DRAWS = 2000
+_OPERATIONS = 2e10
+# With fewer draws nothing could be told, and with fewer in a chain no standard error.
+_FEWEST = 100
+_FEWEST_OF_CHAIN = 4
+# Of more coordinates than this, so many evenly spaced ones are looked at.
+_COORDINATES = 200
+# Draws at once, where the gradient at one takes no more than so many operations.
+_AT_ONCE = 8
+_FEW_OPERATIONS = 1e6
+# Draws without a finite gradient are left out if they hold no more than this share of the weight.
+_MOST_LEFT_OUT = 0.01
+
+
+def equipartition(mcmc: MCMC, log_weights: np.ndarray) -> xr.Dataset | None:
+    r"""Of each unconstrained coordinate the mean of :math:`(x_i - \mu_i) \partial_i U / \tau`.
+
+    Args:
+        mcmc: a finished run.
+        log_weights: the log weights of its draws, (chains, draws), of mean 1 in each chain.
+
+    Returns:
+        The variables `ratio`, 1 where draws are right, and `mcse`, its standard error, both
+        (coordinate,), and the same of the mean over coordinates, `mean_ratio` and `mean_mcse`; of
+        more than 200 coordinates, evenly spaced ones. None where there are too few draws, no
+        temperature, a chain without weight, or so much data that gradients over all of them would
+        take long; and, with a warning, where gradients failed.
+    """
+    tau = _temperature(mcmc)
+    weighed = np.flatnonzero(np.isfinite(log_weights).any(0))
+    if tau <= 0 or weighed.size * len(log_weights) < _FEWEST:
+        return None
+    names = coordinate_names(_like(mcmc))
+    chosen = _evenly(len(names), _COORDINATES)
+    try:
+        gradients = _Gradients(mcmc, chosen)
+        at_most = int(min(_DRAWS, _OPERATIONS // gradients.operations))
+        if at_most < _FEWEST:
+            return None
+        chains = _evenly(len(log_weights), at_most // _FEWEST_OF_CHAIN)
+        draws = weighed[_evenly(weighed.size, at_most // chains.size)]
+        x, slope = gradients.at(chains, draws)
+    except Exception as error:  # a pass over the model that the user has not asked for
+        _warn(f"gradients over all data failed: {type(error).__name__}: {error}")
+        return None
+    weights = np.exp(log_weights[np.ix_(chains, draws)])
+    usable = np.isfinite(x).all(-1) & np.isfinite(slope).all(-1)
+    left_out = np.where(usable, 0.0, weights).sum() / max(weights.sum(), 1e-300)
+    if left_out > _MOST_LEFT_OUT:
+        _warn(f"the gradient over all data is not finite at {left_out:.0%} of them")
+        return None
+    weights = np.where(usable, weights, 0.0)
+    if weights.sum(1).min() <= 0:
+        return None
+    weights /= weights.mean(1, keepdims=True)
+    x, slope = (np.where(usable[..., None], values, 0.0) for values in (x, slope))
+    products = (x - (weights[..., None] * x).mean((0, 1))) * slope / tau
+    ratio, mcse = np.transpose([_mean(products[..., i], weights) for i in range(chosen.size)])
+    mean_ratio, mean_mcse = _mean(products.mean(-1), weights)
+    return xr.Dataset(
+        {"ratio": (("coordinate",), ratio), "mcse": (("coordinate",), mcse)}
+        | {"mean_ratio": mean_ratio, "mean_mcse": mean_mcse},
+        {"coordinate": [names[i] for i in chosen]},
+    )
+
+
+def _warn(why: str) -> None:
+    warn_user(f"The variances of the draws were not checked: {why}.")
+
+
+def _evenly(count: int, at_most: int) -> np.ndarray:
+    """Numbers below `count`, evenly spaced where there are more than `at_most`."""
+    return np.linspace(0, count - 1, min(count, at_most)).round().astype(int)
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean and its standard error, NaN with too few draws a chain."""
+    if values.shape[1] < _FEWEST_OF_CHAIN:  # ArviZ would log that
+        return float((weights * values).mean()), math.nan
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float((weights * values).mean()), float(mcse_of_mean(values, weights))
+
+
+def _temperature(mcmc: MCMC) -> float:
+    """That of the draws that have weight."""
+    temperatures = draw_temperatures(mcmc)
+    if temperatures is not None:
+        return float(temperatures[1][0, -1])
+    return mcmc.sampler.settings["temperature"].value
+
+
+def _like(mcmc: MCMC) -> Any:
+    z = mcmc.last_state.z
+    return z if mcmc.num_chains == 1 else jax.tree.map(lambda leaf: leaf[0], z)
+
+
+class _Gradients:
+    """Gradients over all data of a run's draws, of chosen coordinates."""
+
+    def __init__(self, mcmc: MCMC, chosen: np.ndarray):
+        kernel, like = mcmc.sampler, _like(mcmc)
+        args, kwargs = mcmc._args, mcmc._kwargs
+        draws = mcmc.get_extra_fields(group_by_chain=True).get("unconstrained")
+        as_vectors = draws is not None and np.shape(draws)[-1] > 0
+        if not as_vectors:
+            draws = mcmc.get_samples(group_by_chain=True)
+            if kernel.model is not None:
+                draws = {name: draws[name] for name in like}
+
+        def of_draw(draw: Any) -> tuple[jax.Array, jax.Array]:
+            if kernel.model is None:
+                flat = ravel(draw)
+                slope = jax.grad(kernel.exact_energy(args, kwargs, like))(flat)
+            else:
+                full_data = kernel.full_data(args, kwargs, like)
+                flat = draw if as_vectors else ravel(unconstrained(full_data.potential, draw, like))
+                slope = full_data.energy_and_gradient(flat)[1]
+            return flat[chosen], slope[chosen]
+
+        self._draws, self._size = draws, chosen.size
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), draws)
+        self._trace = jax.make_jaxpr(of_draw)(one)
+        #: elementary operations of one gradient
+        self.operations = _operations(self._trace.jaxpr)
+
+    def at(self, chains: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and the gradients there, (chains, draws, chosen) each, in float64."""
+        # A divisor, so that what is left over is not compiled by itself.
+        at_once = math.gcd(chains.size * draws.size, _AT_ONCE)
+        at_once = at_once if self.operations <= _FEW_OPERATIONS else 1
+
+        @jax.jit
+        def of_all(kept: list, data: list) -> list:  # as arguments data are not folded
+            def of_draw(draw: list) -> list:
+                return jax.core.eval_jaxpr(self._trace.jaxpr, data, *draw)
+
+            return lax.map(of_draw, kept, batch_size=at_once)
+
+        rows, columns = (places.ravel() for places in np.meshgrid(chains, draws, indexing="ij"))
+        # Where the draws are: those that are not kept must not be moved to a device.
+        kept = [leaf[rows, columns] for leaf in jax.tree.leaves(self._draws)]
+        shape = (chains.size, draws.size, self._size)
+        x, slope = (
+            np.asarray(values, np.float64).reshape(shape)
+            for values in of_all(kept, self._trace.consts)
+        )
+        return x, slope
+
+
+def _operations(jaxpr: Any) -> float:
+    """How many numbers a traced function computes, and multiplies in products of matrices."""
+    number = 0.0
+    for equation in jaxpr.eqns:
+        inside = 0.0
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    inside += _operations(inner)
+        if inside:
+            number += inside * equation.params.get("length", 1)
+            continue
+        size = max((math.prod(v.aval.shape) for v in equation.outvars), default=0)
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            size *= math.prod(shape[axis] for axis in contracted)
+        number += size
+    return max(number, 1.0)
+
+
+def unconstrained(potential: ModelPotential, values: dict, like: dict) -> dict[str, jax.Array]:
+    """The inverse of `minibatch.constrained`, of the latent sites."""
+    model = potential.rows(potential.plates.first_rows())
+    latent = {name: values[name] for name in like}
+    substituted = numpyro.handlers.substitute(model, data=latent)
+    sites = numpyro.handlers.trace(substituted).get_trace(
+        *potential.model_args, **potential.model_kwargs
+    )
+    return {name: biject_to(sites[name]["fn"].support).inv(x) for name, x in latent.items()}

@@ -1,1 +1,0 @@
-"""Samplers as pairs of pure functions, without NumPyro."""
