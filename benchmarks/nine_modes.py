@@ -30,7 +30,7 @@ from numpyro_contour import (
 from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.examples import nine_modes
 from numpyro_contour.kernels.contour_base import ContourKernel
-from numpyro_contour.kernels.cyclical import Cyclical
+from numpyro_contour.kernels.methods.cyclical import Cyclical
 
 STEPS = 200_000
 CHAINS = 32

@@ -11,7 +11,8 @@ from numpyro.util import is_prng_key
 from benchmarks.defaults import BEYOND, Target, figures_of, run, targets
 from benchmarks.tables import markdown_table
 from numpyro_contour import ContourSGLD
-from numpyro_contour.adaptation.energies import BIN_WIDTH, SIZE
+from numpyro_contour.adaptation.pilot import BIN_WIDTH
+from numpyro_contour.adaptation.energies import SIZE
 
 
 class Scaled(ContourSGLD):

@@ -8,27 +8,23 @@ from jax import random
 
 from numpyro_contour import SGLD, EnergyPartition
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, update_dual_averaging
-from numpyro_contour.adaptation.energies import (
-    SIZE,
-    carry_over,
-    fitting_partition,
-    no_energies,
-    remember,
-    spread,
-)
+from numpyro_contour.adaptation.energies import SIZE, no_energies, remember, spread
+from numpyro_contour.adaptation.window import carry_over
+from numpyro_contour.adaptation.pilot import fitting_partition
 from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.relaxation import relaxation_times, remember_draw
+from numpyro_contour.adaptation.relaxation_times import relaxation_times
+from numpyro_contour.adaptation.relaxation import remember_draw
 from numpyro_contour.adaptation.tuning import (
     LARGEST_STEP_SIZE,
     NOISE_SHARE,
-    TARGET_ACCEPTANCE,
     end_of_stage,
-    fitting_preconditioner,
     initial_tuning,
     largest_step_size,
-    no_moments,
     tuning_step,
 )
+from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
+from numpyro_contour.adaptation.tune import fitting_preconditioner
+from numpyro_contour.adaptation.moments import no_moments
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
 

@@ -27,14 +27,18 @@ ROOMS = {
     ),
     "adaptation": (
         "numpyro arviz",
-        "core.arrays core.diffusions core.flattening core.samplers",
+        "core.arrays core.diffusions core.flattening core.samplers schedules",
     ),
     "models": ("arviz", "core.arrays checks"),
     "models.estimators": ("arviz", "models core.arrays checks"),
+    "kernels.methods": (
+        "numpyro arviz",
+        "adaptation core.arrays core.diffusions core.flattening core.samplers checks schedules",
+    ),
     "kernels": (
         "arviz",
-        "models models.estimators adaptation core.arrays core.diffusions core.flattening "
-        "core.samplers checks schedules",
+        "kernels.methods models models.estimators adaptation core.arrays core.diffusions "
+        "core.flattening core.samplers checks schedules",
     ),
     "statistics": ("jax numpyro", "checks"),
     "diagnostics": ("jax numpyro", "statistics"),

@@ -13,7 +13,7 @@ from benchmarks.barriers.unequal import PRIOR
 from benchmarks.papers.harness import Experiment
 from benchmarks.tables import markdown_table
 from numpyro_contour import robbins_monro
-from numpyro_contour.adaptation.climbing import NUM_BINS
+from numpyro_contour.adaptation.climb import NUM_BINS
 from numpyro_contour.schedules import Schedule
 
 

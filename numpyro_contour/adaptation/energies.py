@@ -8,16 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from numpyro_contour.core.flattening.energy_partition import EnergyPartition
-from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR
-
 #: Energies that are remembered of a window, evenly spaced in it.
 SIZE = 1024
-
-#: Width of a bin in standard deviations of the energy.
-BIN_WIDTH = 0.5
-# Lower edge below the 1 % quantile, in standard deviations of the energy.
-_MARGIN = 0.25
 
 
 class Energies(NamedTuple):
@@ -51,7 +43,7 @@ def no_energies() -> Energies:
     return Energies(jnp.zeros((SIZE,), dtype), jnp.full((SIZE,), -jnp.inf, dtype))
 
 
-def remember(
+def record_energies(
     energies: Energies,
     values: jax.Array,
     log_weights: jax.Array,
@@ -100,18 +92,3 @@ def _quantile(values: jax.Array, weights: jax.Array, share: float) -> jax.Array:
     start = least - jnp.maximum(jnp.abs(least), 1.0)
     below, _ = lax.fori_loop(0, 64, halve, (start, most))
     return jnp.min(jnp.where(values > below, values, jnp.inf))
-
-
-def fitting_partition(
-    low: jax.Array, sd: jax.Array, num_bins: int, bin_width: float = BIN_WIDTH
-) -> EnergyPartition:
-    """Bins of so many standard deviations from just below the 1 % quantile upwards."""
-    lower = low - _MARGIN * sd
-    return EnergyPartition.tree_unflatten(num_bins, (lower, lower + bin_width * sd * num_bins))
-
-
-def carry_over(log_theta: jax.Array, old: EnergyPartition, new: EnergyPartition) -> jax.Array:
-    """Log theta on the bins of a new partition: the density is carried over and normalised."""
-    places = old.coordinate(new.edges[:-1])
-    moved = jnp.interp(places, jnp.arange(old.num_bins, dtype=places.dtype), log_theta)
-    return jnp.maximum(jax.nn.log_softmax(moved), LOG_THETA_FLOOR)

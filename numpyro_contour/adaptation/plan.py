@@ -1,87 +1,124 @@
-"""The plan of a warm-up: its stages and what share of it each takes."""
+"""The plan of a warm-up: a table of its stages, each with its share of the draws."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.adaptation.descent import DESCENT
+from numpyro_contour.adaptation.learn import LEARN
+from numpyro_contour.adaptation.pilot import PILOT
+from numpyro_contour.adaptation.settle import SETTLE
+from numpyro_contour.adaptation.stage import SAMPLE, Stage
+from numpyro_contour.adaptation.tune import TUNE
+from numpyro_contour.adaptation.window import WINDOW
+
+#: stage and its share of the warm-up
+Row = tuple[Stage, float]
+
+DESCEND: tuple[Row, ...] = ((DESCENT, 0.1),)
+FIND_STEP_SIZE: tuple[Row, ...] = (
+    (TUNE, 0.05),
+    (TUNE, 0.05),
+    (TUNE, 0.1),
+    (TUNE, 0.1),
+    (SETTLE, 0.1),
+)
+# The first for an anchor nearer to the bulk, the second for the noise with it.
+MEASURE_NOISE: tuple[Row, ...] = ((SETTLE, 0.05), (SETTLE, 0.05))
+FIND_PARTITION: tuple[Row, ...] = (
+    (PILOT, 0.1),
+    (WINDOW, 0.4 / 7),
+    (WINDOW, 0.8 / 7),
+    (LEARN, 1.6 / 7),
+)
+ADAPT: tuple[Row, ...] = ((LEARN, 0.4),)
+#: For barriers of a stated height: most of it goes into theta. Where a window has found a deeper
+#: mode, the learning begins again, on lower bins.
+CLIMB: tuple[Row, ...] = (
+    (DESCENT, 0.04),
+    *((TUNE, 0.02),) * 3,
+    (TUNE, 0.04),
+    (PILOT, 0.04),
+    (WINDOW, 0.06),
+    (WINDOW, 0.08),
+    *((WINDOW, 0.1),) * 5,
+    (LEARN, 0.18),
+)
+
+
+class Progress(NamedTuple):
+    """Where in its plan a warm-up is, before its next draw."""
+
+    #: number of the stage, from 0; after the warm-up the number of stages
+    number: jax.Array
+    #: draws since the stage began, and draws that it takes
+    since: jax.Array
+    total: jax.Array
+    #: whether the draw that is being made ends the stage
+    ends: jax.Array
+
 
 @dataclass(frozen=True)
 class Plan:
-    """Stages in their order, and the shares of the warm-up at which they end.
+    """The stages of a warm-up in their order, and the shares of its draws at which they end."""
 
-    A stage is one of "descent", "tune" (step size and preconditioner), "settle" (the final step
-    size, at which noise is measured), "pilot" (energies of the unflattened density), "window"
-    (flattened, the energy partition renewed at its end) and "learn" (as draws are made
-    afterwards, the partition kept).
-    """
-
-    stages: tuple[str, ...]
+    stages: tuple[Stage, ...]
     ends: tuple[float, ...]
     #: fewest draws of warm-up: each stage needs one of its own
-    least: int = 20
+    least: int
 
     @classmethod
-    def climbing(cls) -> Plan:
-        """The plan for barriers of a stated height: most of it goes into learning theta.
-
-        Where a window has found a deeper mode, the learning begins again, on lower bins.
-        """
-        shares = [("descent", 0.04), *[("tune", 0.02)] * 3, ("tune", 0.04), ("pilot", 0.04)]
-        shares += [("window", share) for share in (0.06, 0.08, 0.1, 0.1, 0.1, 0.1, 0.1)]
-        shares += [("learn", 0.18)]
-        return cls._of_shares(shares, least=50)
-
-    @classmethod
-    def of(
-        cls, tunes_step_size: bool, adapts: bool, finds_partition: bool, anchors: bool = False
-    ) -> Plan | None:
-        """The plan for what is to be found, None if that is nothing.
-
-        Args:
-            tunes_step_size: whether the step size is to be found.
-            adapts: whether a part is left to what adapts while the kernel samples.
-            finds_partition: whether the energy partition is to be found.
-            anchors: whether a descent is needed, for the anchor of a control variate.
-        """
-        if not (tunes_step_size or finds_partition or anchors):
+    def of(cls, rows: tuple[Row, ...], least: int = 20) -> Plan | None:
+        """The plan of a table, None where nothing is to be found."""
+        if not rows:
             return None
-        shares: list[tuple[str, float]] = [("descent", 0.1)]
-        if tunes_step_size:
-            shares += [("tune", 0.05), ("tune", 0.05), ("tune", 0.1), ("tune", 0.1)]
-            shares += [("settle", 0.1)]
-        else:
-            # The first for an anchor nearer to the bulk, the second for the noise with it.
-            shares += [("settle", 0.05), ("settle", 0.05)]
-        if finds_partition:
-            shares += [("pilot", 0.1)]
-            shares += [("window", 0.4 / 7), ("window", 0.8 / 7), ("learn", 1.6 / 7)]
-        elif adapts:
-            shares += [("learn", 0.4)]
-        return cls._of_shares(shares)
-
-    @classmethod
-    def _of_shares(cls, shares: list[tuple[str, float]], least: int = 20) -> Plan:
-        total = sum(share for _, share in shares)
+        total = sum(share for _, share in rows)
         ends, end = [], 0.0
-        for _, share in shares:
+        for _, share in rows:
             end += share / total
             ends.append(min(end, 1.0))
         ends[-1] = 1.0
-        return cls(tuple(stage for stage, _ in shares), tuple(ends), least)
+        return cls(tuple(stage for stage, _ in rows), tuple(ends), least)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the stages."""
+        return tuple(stage.name for stage in self.stages)
+
+    @property
+    def places_anchor(self) -> tuple[bool, ...]:
+        """Whether an anchor is placed when a stage ends: after the descent, and nearer the bulk.
+
+        Not after the last search: step size and noise must belong to the final anchor.
+        """
+        search = TUNE if TUNE in self.stages else SETTLE
+        last = self.last(search)
+        return tuple(
+            stage is DESCENT or (stage is search and number != last)
+            for number, stage in enumerate(self.stages)
+        )
+
+    def last(self, stage: Stage) -> int:
+        """The number of the last stage of this kind, -1 if there is none."""
+        return max((i for i, other in enumerate(self.stages) if other is stage), default=-1)
 
     def bounds(self, length: jax.Array) -> jax.Array:
-        """The iterations at which the stages end, (stages,)."""
+        """The draws at which the stages end, (stages,)."""
         ends = jnp.asarray(self.ends, jnp.float32) * jnp.asarray(length, jnp.float32)
         return jnp.round(ends).astype(jnp.int32)
 
-    def number(self, iteration: jax.Array, length: jax.Array) -> jax.Array:
-        """The number of the stage of an iteration, from 0; after the warm-up that of stages."""
-        return jnp.sum(iteration >= self.bounds(length))
+    def progress(self, draw: jax.Array, length: jax.Array) -> Progress:
+        """Where in the plan a warm-up of so many draws is before a draw, from 0."""
+        bounds = self.bounds(length)
+        number = jnp.sum(draw >= bounds)
+        start = jnp.concatenate([jnp.zeros((1,), jnp.int32), bounds])[number]
+        end = bounds[jnp.minimum(number, len(self.stages) - 1)]
+        return Progress(number, draw - start, end - start, draw + 1 == end)
 
-    def is_one_of(self, number: jax.Array, *stages: str) -> jax.Array:
-        """Whether the stage of this number is one of those named."""
-        table = [stage in stages for stage in self.stages] + ["sample" in stages]
-        return jnp.asarray(table)[number]
+    def flag(self, name: str, number: jax.Array) -> jax.Array:
+        """A flag of the stage of this number; after the warm-up that of sampling."""
+        return jnp.asarray([getattr(stage, name) for stage in (*self.stages, SAMPLE)])[number]

@@ -1,4 +1,4 @@
-"""The warm-up of one chain: its stages one after the other, and what each of them found."""
+"""The warm-up of one chain: its state, and what each draw adds to it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ import jax.numpy as jnp
 from jax import lax
 
 from numpyro_contour.adaptation.energies import (
-    BIN_WIDTH,
     Energies,
     Spread,
-    carry_over,
-    fitting_partition,
     no_energies,
     no_spread,
-    remember,
+    record_energies,
     spread,
 )
-from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.tuning import Tuning, end_of_stage
+from numpyro_contour.adaptation.moments import DrawMoments, no_draw_moments, no_moments
+from numpyro_contour.adaptation.plan import Plan, Progress
+from numpyro_contour.adaptation.settle import measure_noise
+from numpyro_contour.adaptation.tune import TUNE, renew_step
+from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
-from numpyro_contour.core.flattening.theta import ThetaState, initial_theta
-
-#: The spread of energies that a window finds counts within these factors of the pilot's.
-SD_RANGE = (0.3, 3.0)
 
 
 class History(NamedTuple):
@@ -44,12 +40,14 @@ class History(NamedTuple):
 
 
 class Warmup(NamedTuple):
-    """Warm-up of one chain, kept in the kernel's state."""
+    """The warm-up of one chain, kept in the kernel's state."""
 
-    #: draws so far, and how many the warm-up takes
+    #: draws of the warm-up so far, and how many it takes
     iteration: jax.Array
     length: jax.Array
     tuning: Tuning
+    #: moments over the draws that are kept
+    draw_moments: DrawMoments
     energies: Energies
     #: standard deviation of the energy in the pilot
     pilot_sd: jax.Array
@@ -69,6 +67,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchor: Any = ()) -> Warmup:
         iteration=count,
         length=count,
         tuning=tuning,
+        draw_moments=no_draw_moments(tuning.preconditioner.shape[-1]),
         energies=no_energies(),
         pilot_sd=jnp.zeros((), dtype),
         gain_origin=count,
@@ -77,30 +76,13 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchor: Any = ()) -> Warmup:
     )
 
 
-class Place(NamedTuple):
-    """Where in its plan a warm-up is."""
-
-    #: number of the stage
-    number: jax.Array
-    #: draws since the stage began, and draws that it takes
-    since: jax.Array
-    total: jax.Array
-    #: whether the draw that is being made ends the stage
-    ends: jax.Array
-
-
-def place(plan: Plan, warmup: Warmup) -> Place:
+def progress(plan: Plan, warmup: Warmup) -> Progress:
     """Where in its plan a warm-up is, before its next draw."""
-    bounds = plan.bounds(warmup.length)
-    number = plan.number(warmup.iteration, warmup.length)
-    starts = jnp.concatenate([jnp.zeros((1,), jnp.int32), bounds])
-    start = starts[number]
-    end = bounds[jnp.minimum(number, len(plan.stages) - 1)]
-    return Place(number, warmup.iteration - start, end - start, warmup.iteration + 1 == end)
+    return plan.progress(warmup.iteration, warmup.length)
 
 
-def record(history: History, here: Place, **found: jax.Array) -> History:
-    """Note what the stage found, if it ends."""
+def record(history: History, here: Progress, **found: jax.Array) -> History:
+    """The history with what the stage found, if it ends."""
     row = jnp.arange(history.step_size.shape[-1]) == here.number
     write = row & here.ends
     return history._replace(
@@ -108,7 +90,10 @@ def record(history: History, here: Place, **found: jax.Array) -> History:
     )
 
 
-def after_tuning(
+# ---------------------------------------------------------------------- draws of measured moves
+
+
+def end_measured_draw(
     plan: Plan,
     warmup: Warmup,
     tuning: Tuning,
@@ -117,9 +102,18 @@ def after_tuning(
     keep_preconditioner: bool,
     keep_step_size: bool,
 ) -> Warmup:
-    """The warm-up after a draw of descent or tuning, `steps` steps of the chain in all."""
-    here = place(plan, warmup)
-    last_tune = max((i for i, s in enumerate(plan.stages) if s == "tune"), default=-1)
+    """The warm-up after a draw of descent, tuning or settling.
+
+    Args:
+        plan: the plan.
+        warmup: the warm-up before the draw.
+        tuning: what is tuned, after the draw.
+        temperature: tau.
+        steps: steps of the chain so far.
+        keep_preconditioner: whether the preconditioner was given.
+        keep_step_size: whether the step size was given.
+    """
+    here = progress(plan, warmup)
     moments = tuning.moments
     count = jnp.maximum(moments.steps, 1)
     history = record(
@@ -130,42 +124,46 @@ def after_tuning(
         energy=moments.energy,
         energy_sd=jnp.sqrt(moments.energy_squares / count),
     )
-    ended = end_of_stage(
-        tuning,
-        temperature,
-        plan.is_one_of(here.number, "descent"),
-        plan.is_one_of(here.number, "tune"),
-        plan.is_one_of(here.number, "settle"),
-        here.number == last_tune,
-        keep_preconditioner,
-        keep_step_size,
-    )
+    ended = measure_noise(tuning, moments)
+    ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))
+    if not keep_step_size:
+        ended = renew_step(
+            ended,
+            moments,
+            temperature,
+            plan.flag("descends", here.number),
+            plan.flag("searches", here.number),
+            here.number == plan.last(TUNE),
+            keep_preconditioner,
+        )
     tuning = jax.tree.map(lambda a, b: jnp.where(here.ends, a, b), ended, tuning)
-    return warmup._replace(
-        iteration=warmup.iteration + 1, tuning=tuning, gain_origin=steps, history=history
-    )
+    return warmup._replace(tuning=tuning, gain_origin=steps, history=history)
 
 
-class Observed(NamedTuple):
-    """A draw of pilot, window or learning: where it stands, and what ended with it."""
+# ------------------------------------------------------------------ draws of the kernel's sampler
 
-    here: Place
-    #: of the energies since the stage began, if it ends; else nothing
+
+class StageEnergies(NamedTuple):
+    """What a draw of pilot, window or learning says of the energies."""
+
+    #: where the draw stands in the plan
+    here: Progress
+    #: the energies since the stage began, if it ends with this draw; else nothing
     found: Spread
-    #: whether the stage is the pilot
+    #: whether theta begins when the stage ends: whether it is the pilot
     is_pilot: jax.Array
     #: whether the partition is to be renewed now
     renews: jax.Array
 
 
-def observed(
+def record_draw(
     plan: Plan,
     warmup: Warmup,
     energies: jax.Array,
     log_weights: jax.Array,
     log_psi: Callable[[jax.Array], jax.Array] | None = None,
-) -> tuple[Warmup, Observed]:
-    """The warm-up with the energies of a draw of pilot, window or learning, and what they say.
+) -> tuple[Warmup, StageEnergies]:
+    """The warm-up with the energies of a draw of the kernel's sampler, and what they say.
 
     Args:
         plan: the plan.
@@ -176,12 +174,13 @@ def observed(
             where theta has moved by many nats, these are those of a few steps. None (default) for
             their own.
     """
-    here = place(plan, warmup)
+    here = progress(plan, warmup)
     per_draw = energies.shape[0]
-    fresh = no_energies()
     start = here.since == 0
-    buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), fresh, warmup.energies)
-    buffer = remember(buffer, energies, log_weights, here.since * per_draw, here.total * per_draw)
+    buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), no_energies(), warmup.energies)
+    buffer = record_energies(
+        buffer, energies, log_weights, here.since * per_draw, here.total * per_draw
+    )
 
     def ended(buffer: Energies) -> Spread:
         if log_psi is None:
@@ -190,21 +189,21 @@ def observed(
         return spread(buffer._replace(log_weights=weights))
 
     found = lax.cond(here.ends, ended, lambda _: no_spread(), buffer)
-    is_pilot = plan.is_one_of(here.number, "pilot")
+    is_pilot = plan.flag("begins_theta", here.number)
     pilot_sd = jnp.where(is_pilot & here.ends, found.sd, warmup.pilot_sd)
-    renews = here.ends & plan.is_one_of(here.number, "pilot", "window")
-    seen = Observed(here, found, is_pilot, renews)
+    renews = here.ends & plan.flag("renews_partition", here.number)
+    seen = StageEnergies(here, found, is_pilot, renews)
     return warmup._replace(energies=buffer, pilot_sd=pilot_sd), seen
 
 
-def noted(
-    warmup: Warmup, seen: Observed, steps: jax.Array, partition: EnergyPartition | None
+def end_draw(
+    warmup: Warmup, seen: StageEnergies, steps: jax.Array, partition: EnergyPartition | None
 ) -> Warmup:
     """The warm-up after the draw, with what its stage found.
 
     Args:
-        warmup: the warm-up, `observed`.
-        seen: what the draw said.
+        warmup: the warm-up with the draw's energies.
+        seen: what the draw says of them.
         steps: steps of the chain so far.
         partition: the chain's partition after the draw, None for kernels without one.
     """
@@ -214,38 +213,5 @@ def noted(
         history = record(history, here, lower=partition.lower, upper=partition.upper)
     history = record(history, here, step_size=jnp.exp(warmup.tuning.step_size.log_average))
     return warmup._replace(
-        iteration=warmup.iteration + 1,
-        gain_origin=jnp.where(seen.is_pilot, steps, warmup.gain_origin),
-        history=history,
-    )
-
-
-def renewed(
-    warmup: Warmup,
-    seen: Observed,
-    partition: EnergyPartition,
-    theta: ThetaState,
-    bin_width: float = BIN_WIDTH,
-) -> tuple[EnergyPartition, ThetaState]:
-    """The partition that is found at the end of pilot or window, and theta on it.
-
-    Args:
-        warmup: the warm-up, `observed`.
-        seen: what the draw said.
-        partition: the chain's partition.
-        theta: its theta.
-        bin_width: width of the bins, in standard deviations of the energy.
-    """
-    found, num_bins = seen.found, partition.num_bins
-    sd = jnp.clip(found.sd, SD_RANGE[0] * warmup.pilot_sd, SD_RANGE[1] * warmup.pilot_sd)
-    new = fitting_partition(found.low, sd, num_bins, bin_width)
-    # The lower edge never rises: what lies below the partition is not flattened.
-    lower = jnp.where(seen.is_pilot, new.lower, jnp.minimum(new.lower, partition.lower))
-    new = EnergyPartition.tree_unflatten(num_bins, (lower, lower + (new.upper - new.lower)))
-    blank = initial_theta(num_bins)
-    log_theta = carry_over(theta.log_theta, partition, new)
-    carried = blank._replace(log_theta=jnp.where(seen.is_pilot, blank.log_theta, log_theta))
-    usable = jnp.isfinite(new.lower) & (sd > 0)
-    return jax.tree.map(
-        lambda a, b: jnp.where(seen.renews & usable, a, b), (new, carried), (partition, theta)
+        gain_origin=jnp.where(seen.is_pilot, steps, warmup.gain_origin), history=history
     )

@@ -35,7 +35,7 @@ from numpyro_contour import (
 from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 from numpyro_contour.examples.demo_figures import save_figure, save_warmup
-from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.runs.energies_over_all_rows import energy_offsets, full_energies
 from numpyro_contour.statistics.weights import kish_share
 
@@ -78,9 +78,7 @@ QUICK_NINE_MODES = Job(chains=4, warmup=100, draws=500, num_steps=50)
 QUICK_CONCRETE = Job(chains=2, warmup=40, draws=40, num_steps=50)
 
 
-def run(
-    kernel: SGMCMCKernel, job: Job, key: jax.Array, *data: jax.Array, start: Any = None
-) -> Result:
+def run(kernel: Kernel, job: Job, key: jax.Array, *data: jax.Array, start: Any = None) -> Result:
     """Run a kernel, from the given unconstrained starting points if there are any."""
     began = time.perf_counter()
     mcmc = MCMC(

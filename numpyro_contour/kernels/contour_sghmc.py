@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.contour_base import ContourKernel
-from numpyro_contour.kernels.momentum import Underdamped
+from collections.abc import Callable
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import ContourArguments, split, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.contour import Contour
+from numpyro_contour.kernels.moves import underdamped_moves
 
 
-class ContourSGHMC(Underdamped, ContourKernel):
+@with_signature(Kernel, Contour)
+class ContourSGHMC(Kernel):
     r"""Contour stochastic gradient Hamiltonian Monte Carlo: `SGHMC` on the flattened density.
 
     .. math:: u_{k+1} = c\, u_k - \epsilon \Bigl[1 + \zeta\tau
@@ -48,3 +54,17 @@ class ContourSGHMC(Underdamped, ContourKernel):
         >>> bool(abs(mass - 0.6) < 0.1)
         True
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        momentum: float | None = None,
+        friction: float | None = None,
+        noise: str = "averaged",
+        **arguments: Unpack[ContourArguments],
+    ):
+        contour, others = split(arguments, Contour)
+        moves, method = underdamped_moves(momentum, friction, noise), Contour(**contour)
+        super().__init__(model, potential_fn, moves=moves, method=method, **others)

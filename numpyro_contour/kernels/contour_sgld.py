@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.climbing import ClimbingKernel
+from collections.abc import Callable
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import FlatteningArguments, split, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.climbing import climbing_instead_of
+from numpyro_contour.kernels.methods.contour import Contour
+from numpyro_contour.kernels.moves import langevin_moves
 
 
-class ContourSGLD(ClimbingKernel):
+@with_signature(Kernel, Contour)
+class ContourSGLD(Kernel):
     r"""Contour stochastic gradient Langevin dynamics: weighted draws of multimodal posteriors.
 
     It samples the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta` by
@@ -76,3 +84,24 @@ class ContourSGLD(ClimbingKernel):
         >>> bool(abs(mass - 0.6) < 0.1)
         True
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        barrier: float | None = None,
+        num_bins: int | None = None,
+        zeta: float | None = None,
+        noise: str = "averaged",
+        **arguments: Unpack[FlatteningArguments],
+    ):
+        given = {"num_bins": num_bins, "zeta": zeta}
+        given = {name: value for name, value in given.items() if value is not None}
+        contour, others = split({**arguments, **given}, Contour)
+        method = (
+            Contour(**contour)
+            if barrier is None
+            else climbing_instead_of(barrier, contour | {"noise": noise} | others)
+        )
+        super().__init__(model, potential_fn, moves=langevin_moves(noise), method=method, **others)

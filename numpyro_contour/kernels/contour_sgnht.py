@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.contour_base import ContourKernel
-from numpyro_contour.kernels.momentum import NoseHoover
+from collections.abc import Callable
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import ContourArguments, refuse, split, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.contour import Contour
+from numpyro_contour.kernels.moves import nose_hoover_moves
 
 
-class ContourSGNHT(NoseHoover, ContourKernel):
+@with_signature(Kernel, Contour)
+class ContourSGNHT(Kernel):
     r"""The contour Nose-Hoover thermostat: `SGNHT` on the flattened density.
 
     .. math:: dx = M^{1/2} v\, dt, \quad
@@ -47,3 +53,17 @@ class ContourSGNHT(NoseHoover, ContourKernel):
         >>> bool(abs(mass - 0.6) < 0.1)
         True
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        momentum: float | None = None,
+        noise: str = "averaged",
+        **arguments: Unpack[ContourArguments],
+    ):
+        refuse(arguments, "friction", "the friction adapts")
+        contour, others = split(arguments, Contour)
+        moves, method = nose_hoover_moves(momentum, noise), Contour(**contour)
+        super().__init__(model, potential_fn, moves=moves, method=method, **others)

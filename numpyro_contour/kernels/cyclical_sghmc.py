@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.cyclical import Cyclical
-from numpyro_contour.kernels.sghmc import SGHMC
+from collections.abc import Callable
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import OneTemperature, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.cyclical import Cyclical
+from numpyro_contour.kernels.moves import underdamped_moves
 
 
-class CyclicalSGHMC(Cyclical, SGHMC):
+@with_signature(Kernel)
+class CyclicalSGHMC(Kernel):
     r"""SGHMC with cyclical step sizes: each cycle descends with momentum, then samples.
 
     .. math:: \epsilon_k = \frac{\epsilon_0}{2} \Bigl[\cos\frac{\pi\,
@@ -37,3 +43,19 @@ class CyclicalSGHMC(Cyclical, SGHMC):
         >>> float((log_weights == -jnp.inf).mean())
         0.5
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        cycle_length: int = 1000,
+        exploration: float = 0.5,
+        momentum: float | None = None,
+        friction: float | None = None,
+        noise: str = "averaged",
+        **arguments: Unpack[OneTemperature],
+    ):
+        moves = underdamped_moves(momentum, friction, noise)
+        method = Cyclical(cycle_length, exploration)
+        super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

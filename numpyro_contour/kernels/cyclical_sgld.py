@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.cyclical import Cyclical
-from numpyro_contour.kernels.sgld import SGLD
+from collections.abc import Callable
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import OneTemperature, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.cyclical import Cyclical
+from numpyro_contour.kernels.moves import langevin_moves
 
 
-class CyclicalSGLD(Cyclical, SGLD):
+@with_signature(Kernel)
+class CyclicalSGLD(Kernel):
     r"""SGLD with cyclical step sizes: each cycle descends with large steps, then samples.
 
     .. math:: \epsilon_k = \frac{\epsilon_0}{2} \Bigl[\cos\frac{\pi\,
@@ -41,3 +47,16 @@ class CyclicalSGLD(Cyclical, SGLD):
         >>> float((log_weights == -jnp.inf).mean())
         0.5
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        cycle_length: int = 1000,
+        exploration: float = 0.5,
+        noise: str = "averaged",
+        **arguments: Unpack[OneTemperature],
+    ):
+        moves, method = langevin_moves(noise), Cyclical(cycle_length, exploration)
+        super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

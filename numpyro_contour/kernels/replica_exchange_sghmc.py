@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.replica_exchange import ReplicaExchange
-from numpyro_contour.kernels.sghmc import SGHMC
+from collections.abc import Callable, Sequence
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import SharedArguments, refuse, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.replica_exchange import ReplicaExchange
+from numpyro_contour.kernels.moves import underdamped_moves
+from numpyro_contour.schedules import ScalarOrSchedule
 
 
-class ReplicaExchangeSGHMC(ReplicaExchange, SGHMC):
+@with_signature(Kernel)
+class ReplicaExchangeSGHMC(Kernel):
     r"""Replica exchange SGHMC: `ReplicaExchangeSGLD` with momentum.
 
     Replica i moves by
@@ -40,3 +47,22 @@ class ReplicaExchangeSGHMC(ReplicaExchange, SGHMC):
         >>> bool(abs(mcmc.get_samples().std() - 1) < 0.1)
         True
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        temperatures: Sequence[ScalarOrSchedule] = (1.0, 3.0),
+        swap_every: int = 1,
+        swap: str = "corrected",
+        correction_factor: float = 1.0,
+        momentum: float | None = None,
+        friction: float | None = None,
+        noise: str = "averaged",
+        **arguments: Unpack[SharedArguments],
+    ):
+        refuse(arguments, "temperature", "`temperatures` takes all of them")
+        moves = underdamped_moves(momentum, friction, noise)
+        method = ReplicaExchange(temperatures, swap_every, swap, correction_factor)
+        super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

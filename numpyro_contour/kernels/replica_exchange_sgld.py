@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.replica_exchange import ReplicaExchange
-from numpyro_contour.kernels.sgld import SGLD
+from collections.abc import Callable, Sequence
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import SharedArguments, refuse, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.replica_exchange import ReplicaExchange
+from numpyro_contour.kernels.moves import langevin_moves
+from numpyro_contour.schedules import ScalarOrSchedule
 
 
-class ReplicaExchangeSGLD(ReplicaExchange, SGLD):
+@with_signature(Kernel)
+class ReplicaExchangeSGLD(Kernel):
     r"""Replica exchange SGLD: hot chains cross barriers, and swaps hand their places down.
 
     Each step moves all R replicas and costs R gradients. Neighbours in the ladder of temperatures
@@ -50,3 +57,20 @@ class ReplicaExchangeSGLD(ReplicaExchange, SGLD):
         >>> mcmc.last_state.swap_rates.shape
         (1,)
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        temperatures: Sequence[ScalarOrSchedule] = (1.0, 3.0),
+        swap_every: int = 1,
+        swap: str = "corrected",
+        correction_factor: float = 1.0,
+        noise: str = "averaged",
+        **arguments: Unpack[SharedArguments],
+    ):
+        refuse(arguments, "temperature", "`temperatures` takes all of them")
+        moves = langevin_moves(noise)
+        method = ReplicaExchange(temperatures, swap_every, swap, correction_factor)
+        super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.momentum import Underdamped
-from numpyro_contour.kernels.sgld import SGLD
+from collections.abc import Callable
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import OneTemperature, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.moves import underdamped_moves
 
 
-class SGHMC(Underdamped, SGLD):
+@with_signature(Kernel)
+class SGHMC(Kernel):
     r"""Stochastic gradient Hamiltonian Monte Carlo: SGLD whose steps keep their direction.
 
     .. math:: u_{k+1} = c\, u_k - \epsilon M \nabla\tilde U(x_k)
@@ -41,3 +46,16 @@ class SGHMC(Underdamped, SGLD):
         >>> bool(abs(mcmc.get_samples().std() - 1) < 0.1)
         True
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        momentum: float | None = None,
+        friction: float | None = None,
+        noise: str = "averaged",
+        **arguments: Unpack[OneTemperature],
+    ):
+        moves = underdamped_moves(momentum, friction, noise)
+        super().__init__(model, potential_fn, moves=moves, **arguments)

@@ -2,60 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Unpack
 
-import jax
-
-from numpyro_contour.core.arrays.vectors import unravel_like
-from numpyro_contour.core.samplers.chain import Sampler
-from numpyro_contour.core.samplers.plain import plain
-from numpyro_contour.core.samplers.window import Window
-from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.arguments import OneTemperature, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.moves import langevin_moves
 
 
-class SGLDState(NamedTuple):
-    """State of `SGLD`."""
-
-    #: the draw, unconstrained
-    z: Any
-    #: potential energy of the draw as the chain saw it, in nats
-    potential_energy_estimate: jax.Array
-    #: log weight of the draw and its window; 0 unless the guard reduced steps or a cycle explores
-    log_weight: jax.Array
-    #: log weight of the draw alone
-    draw_log_weight: jax.Array
-    #: step size of the step that left the draw
-    step_size: jax.Array
-    #: state of the pure sampler, where the chain is and the guard's counts
-    sampler: Any
-    #: random key of the next draw
-    rng_key: jax.Array
-    #: what the warm-up has found, as the group `warmup` of `to_inference_data` has it; () where
-    #: everything is given
-    warmup: Any = ()
-
-    @property
-    def position(self) -> Any:
-        """Where the chain is; equal to `z` unless the draw stands for a window."""
-        return unravel_like(self.sampler.chain.position, self.z)
-
-    @property
-    def steps(self) -> jax.Array:
-        """Steps attempted since the start."""
-        return self.sampler.chain.steps
-
-    @property
-    def refused(self) -> jax.Array:
-        """How many of them were refused."""
-        return self.sampler.chain.guard.refused
-
-    @property
-    def clipped(self) -> jax.Array:
-        """In how many of them the drift was clipped."""
-        return self.sampler.chain.guard.clipped
-
-
-class SGLD(SGMCMCKernel):
+@with_signature(Kernel)
+class SGLD(Kernel):
     r"""Stochastic gradient Langevin dynamics on minibatches of any NumPyro model.
 
     .. math:: x_{k+1} = x_k - \epsilon M \nabla \tilde U(x_k) + \sqrt{2 \tau \epsilon M}\, \xi_k
@@ -115,47 +71,12 @@ class SGLD(SGMCMCKernel):
         True
     """
 
-    @property
-    def default_fields(self) -> tuple[str, ...]:
-        """The state fields that are collected for each draw."""
-        return (
-            "z",
-            "potential_energy_estimate",
-            "log_weight",
-            "draw_log_weight",
-            "step_size",
-            "steps",
-            "refused",
-            "clipped",
-        )
-
-    def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
-        diffusion, step_size = self._diffusion(warmup, z)
-        return plain(diffusion, step_size, self._temperature)
-
-    def _state(
+    def __init__(
         self,
-        z: Any,
-        window: Window,
-        sampler_state: Any,
-        rng_key: jax.Array,
-        warmup: Any,
-        unconstrained: jax.Array,
-    ) -> SGLDState:
-        return SGLDState(
-            z=z,
-            potential_energy_estimate=window.draw.potential_energy,
-            log_weight=window.log_weight,
-            draw_log_weight=window.draw.log_weight,
-            step_size=window.draw.step_size,
-            sampler=sampler_state,
-            rng_key=rng_key,
-            warmup=warmup,
-        )
-
-    def get_diagnostics_str(self, state: SGLDState) -> str:
-        """The text of the progress bar."""
-        return (
-            f"{self._stage_text(state)}energy {float(state.potential_energy_estimate):.1f}, "
-            f"step size {float(state.step_size):.1e}"
-        )
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        noise: str = "averaged",
+        **arguments: Unpack[OneTemperature],
+    ):
+        super().__init__(model, potential_fn, moves=langevin_moves(noise), **arguments)

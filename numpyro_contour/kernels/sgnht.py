@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from numpyro_contour.kernels.momentum import NoseHoover
-from numpyro_contour.kernels.sgld import SGLD
+from collections.abc import Callable
+from typing import Unpack
+
+from numpyro_contour.kernels.arguments import OneTemperature, refuse, with_signature
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.moves import nose_hoover_moves
 
 
-class SGNHT(NoseHoover, SGLD):
+@with_signature(Kernel)
+class SGNHT(Kernel):
     r"""The stochastic gradient Nose-Hoover thermostat: SGHMC whose friction adapts to the noise.
 
     .. math:: dx = M^{1/2} v\, dt, \quad
@@ -40,3 +45,16 @@ class SGNHT(NoseHoover, SGLD):
         >>> bool(abs(mcmc.get_samples().std() - 1) < 0.1)
         True
     """
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        momentum: float | None = None,
+        noise: str = "averaged",
+        **arguments: Unpack[OneTemperature],
+    ):
+        refuse(arguments, "friction", "the friction adapts")
+        moves = nose_hoover_moves(momentum, noise)
+        super().__init__(model, potential_fn, moves=moves, **arguments)

@@ -13,7 +13,7 @@ from numpyro.infer import MCMC
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.diagnosis.all_checks import report_of
-from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import kernel_of, named_draws
@@ -174,7 +174,7 @@ def _drop_factors(groups: dict[str, xr.Dataset]) -> None:
 
 
 def _log_likelihood(
-    mcmc: MCMC, kernel: SGMCMCKernel, draws: xr.Dataset, observed: xr.Dataset | None
+    mcmc: MCMC, kernel: Kernel, draws: xr.Dataset, observed: xr.Dataset | None
 ) -> xr.Dataset:
     if kernel.model is None or observed is None:
         raise ValueError(

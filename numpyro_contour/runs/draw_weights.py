@@ -8,7 +8,6 @@ import numpy as np
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks
-from numpyro_contour.kernels.contour_base import ContourKernel
 from numpyro_contour.runs.draw_temperatures import at_final_temperature
 from numpyro_contour.runs.finished_run import has_full_data_weights, kernel_of
 from numpyro_contour.runs.weights_over_all_rows import full_data_correction
@@ -45,7 +44,7 @@ def _normalised(log_weights: np.ndarray) -> NormalisedWeights:
 def _log_weights(mcmc: MCMC, theta: str, energy: str | None) -> np.ndarray:
     fields = mcmc.get_extra_fields(group_by_chain=True)
     log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
-    if theta == "final" and isinstance(mcmc.sampler, ContourKernel):
+    if theta == "final" and mcmc.sampler.flattening is not None:
         log_weight = _by_final_theta(mcmc, fields)
     if energy is None and has_full_data_weights(mcmc):
         log_weight = log_weight + full_data_correction(mcmc, theta)

@@ -14,7 +14,7 @@ from numpyro.infer import MCMC
 from tqdm.auto import tqdm
 
 from numpyro_contour.core.arrays.vectors import by_chain, ravel
-from numpyro_contour.kernels.contour_base import ContourKernel
+from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.models.all_rows import Reference
 from numpyro_contour.models.estimators import choice as estimators
 from numpyro_contour.models.jit_on_data import JittedOnData
@@ -57,7 +57,6 @@ def energy_offsets(state: Any) -> np.ndarray:
 
 def _compute(mcmc: MCMC) -> FullEnergies:
     kernel = mcmc.sampler
-    assert isinstance(kernel, ContourKernel)
     positions, like = _positions(mcmc)
     evaluate, at_once = _evaluation(mcmc, kernel, like)
     chains, draws = positions.shape[:2]
@@ -85,7 +84,7 @@ def _positions(mcmc: MCMC) -> tuple[np.ndarray, Any]:
     return np.asarray(flat), like
 
 
-def _evaluation(mcmc: MCMC, kernel: ContourKernel, like: Any) -> tuple[Callable, int]:
+def _evaluation(mcmc: MCMC, kernel: Kernel, like: Any) -> tuple[Callable, int]:
     """`(chain, positions) -> (energies, noise)`, and for how many positions at once."""
     chosen = kernel.energy_estimator(mcmc._args, mcmc._kwargs)
     if callable(chosen):
@@ -116,7 +115,7 @@ def _evaluation(mcmc: MCMC, kernel: ContourKernel, like: Any) -> tuple[Callable,
 
 
 def _of_callable(
-    mcmc: MCMC, kernel: ContourKernel, noisy: estimators.Estimator, like: Any
+    mcmc: MCMC, kernel: Kernel, noisy: estimators.Estimator, like: Any
 ) -> tuple[Callable, int]:
     """Noisy potentials of the user's: their noise at a draw is told from repeated evaluations."""
     exact = kernel.exact_energy(mcmc._args, mcmc._kwargs, like)

@@ -9,18 +9,17 @@ import numpy as np
 from numpyro.infer import MCMC
 
 from numpyro_contour.core.arrays.vectors import leaf_names
-from numpyro_contour.kernels.base import SGMCMCKernel
-from numpyro_contour.kernels.contour_base import ContourKernel
+from numpyro_contour.kernels.kernel import Kernel
 
 
-def kernel_of(mcmc: Any) -> SGMCMCKernel:
+def kernel_of(mcmc: Any) -> Kernel:
     """The kernel of a finished run.
 
     Raises:
         ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run.
     """
     kernel = getattr(mcmc, "sampler", None)
-    if not isinstance(kernel, SGMCMCKernel):
+    if not isinstance(kernel, Kernel):
         raise ValueError(
             "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
             f"{type(kernel or mcmc).__name__}."
@@ -33,7 +32,7 @@ def kernel_of(mcmc: Any) -> SGMCMCKernel:
 def has_full_data_weights(mcmc: MCMC) -> bool:
     """Whether the weights of a run are those at its draws' potential energies over all data."""
     kernel = kernel_of(mcmc)
-    if not isinstance(kernel, ContourKernel) or kernel.settings["weight"] != "consistent":
+    if kernel.flattening is None or kernel.settings["weight"] != "consistent":
         return False  # no weights, or the paper's own
     return not kernel.has_exact_energy(mcmc._args, mcmc._kwargs)
 

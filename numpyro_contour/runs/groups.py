@@ -13,7 +13,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour._version import __version__
 from numpyro_contour.core.arrays.vectors import by_chain
-from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.runs.draw_temperatures import draw_temperatures
 from numpyro_contour.runs.energies_over_all_rows import energy_offsets, full_energies
 from numpyro_contour.runs.finished_run import has_full_data_weights
@@ -48,7 +48,7 @@ def run_groups(
     return groups if warmup is None else groups | {"warmup": warmup}
 
 
-def attributes(kernel: SGMCMCKernel) -> dict[str, Any]:
+def attributes(kernel: Kernel) -> dict[str, Any]:
     """The kernel's settings and versions, as netCDF and Zarr can hold them."""
     settings = {name: _attribute(value) for name, value in kernel.settings.items()}
     versions = {"numpyro_contour_version": __version__, "jax_version": jax.__version__}

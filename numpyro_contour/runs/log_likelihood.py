@@ -7,14 +7,14 @@ import numpy as np
 import numpyro
 from numpyro.infer import MCMC
 
-from numpyro_contour.kernels.base import SGMCMCKernel
+from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.models.indexable_arrays import indexable
 
 # Values that one chunk of draws may have: 32 MB of float32.
 _VALUES_A_CHUNK = 2**23
 
 
-def log_likelihoods(kernel: SGMCMCKernel, mcmc: MCMC) -> dict[str, np.ndarray]:
+def log_likelihoods(kernel: Kernel, mcmc: MCMC) -> dict[str, np.ndarray]:
     """The log likelihood of each observed site over all rows, (chains, draws, rows...).
 
     Raises:

@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
-from numpyro_contour.adaptation.relaxation import RelaxationTimes
-from numpyro_contour.adaptation.tuning import TARGET_ACCEPTANCE
-from numpyro_contour.adaptation.warmup import SD_RANGE
+from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
+from numpyro_contour.adaptation.relaxation_times import RelaxationTimes
+from numpyro_contour.adaptation.window import SD_RANGE
 from numpyro_contour.core.arrays.vectors import by_chain, coordinate_names
 from numpyro_contour.runs.energies_over_all_rows import energy_offsets
 

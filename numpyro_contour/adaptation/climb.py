@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.tuning import Tuning
-from numpyro_contour.adaptation.warmup import Observed
+from numpyro_contour.adaptation.warmup import StageEnergies
 from numpyro_contour.core.flattening.widening_partition import Edges, WideningPartition
 from numpyro_contour.core.samplers.climbing import (
     ClimbingState,
@@ -75,7 +75,7 @@ def partition_to(
 
 
 def renewed_climb(
-    state: ClimbingState, seen: Observed, barrier: float, temperature: jax.Array
+    state: ClimbingState, seen: StageEnergies, barrier: float, temperature: jax.Array
 ) -> ClimbingState:
     """The state after a draw of the warm-up: bins, theta and steps where the pilot ends.
 

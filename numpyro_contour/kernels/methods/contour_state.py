@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.samplers.climbing import ClimbingState
 from numpyro_contour.core.samplers.contour import ContourSamplerState
+from numpyro_contour.core.samplers.window import Window
+from numpyro_contour.kernels.methods.method import Carried
 
 
 class ContourState(NamedTuple):
@@ -80,3 +83,53 @@ class ContourState(NamedTuple):
     def partition(self) -> EnergyPartition:
         """The chain's energy partition."""
         return self.sampler.partition
+
+
+def contour_fields(collect_theta: bool) -> tuple[str, ...]:
+    """The fields that are collected for each draw."""
+    fields = (
+        "z",
+        "potential_energy_estimate",
+        "log_weight",
+        "draw_log_weight",
+        "log_time_weight",
+        "energy_bin",
+        "gradient_multiplier",
+        "step_size",
+        "lowest_energy",
+        "highest_energy",
+        "steps",
+        "refused",
+        "clipped",
+        "bounded",
+        "unconstrained",
+    )
+    return (*fields, "log_theta") if collect_theta else fields
+
+
+def contour_state(z: Any, window: Window, carried: Carried) -> ContourState:
+    """The public state around a window of steps."""
+    return ContourState(
+        z=z,
+        potential_energy_estimate=window.draw.potential_energy,
+        log_weight=window.log_weight,
+        draw_log_weight=window.draw.log_weight,
+        log_time_weight=window.draw.log_time_weight,
+        energy_bin=window.draw.energy_bin,
+        gradient_multiplier=window.draw.gradient_multiplier,
+        step_size=window.draw.step_size,
+        lowest_energy=window.lowest_energy,
+        highest_energy=window.highest_energy,
+        **carried._asdict(),
+    )
+
+
+def contour_progress_text(state: ContourState) -> str:
+    """The text of the progress bar."""
+    visited = np.mean(np.asarray(state.sampler.theta.bin_counts) > 0)
+    return (
+        f"energy {float(state.potential_energy_estimate):.1f}, "
+        f"step size {float(state.step_size):.1e}, "
+        f"multiplier {float(state.gradient_multiplier):.2f}, "
+        f"bins visited {visited:.0%}"
+    )

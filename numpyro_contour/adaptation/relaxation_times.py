@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.adaptation.tuning import TINY, Tuning, warm, welford
+from numpyro_contour.adaptation.moments import DrawMoments
+from numpyro_contour.adaptation.tuning import TINY, Tuning, positive_or_one
 
 
 class RelaxationTimes(NamedTuple):
@@ -23,6 +24,7 @@ class RelaxationTimes(NamedTuple):
 
 def relaxation_times(
     tuning: Tuning,
+    moments: DrawMoments,
     steps_per_draw: int,
     temperature: jax.Array,
     step_size: jax.Array,
@@ -38,25 +40,16 @@ def relaxation_times(
     temperature 0, where nothing diffuses, there is nothing to forget.
 
     Args:
-        tuning: what was tuned, with the moments of the draws since.
+        tuning: what was tuned.
+        moments: moments over the draws that were kept.
         steps_per_draw: steps of each draw.
         temperature: tau.
         step_size: the Langevin step size that goes as far in the long run.
         fastest: r, the most of its place that a chain can forget in a step.
     """
-    moments = tuning.moments
-    variance = moments.position_squares / jnp.maximum(moments.steps, 1)
+    variance = moments.position_squares / jnp.maximum(moments.draws, 1)
     rates = step_size * tuning.preconditioner * temperature / jnp.maximum(variance, TINY)
-    times = moments.steps * steps_per_draw * jnp.minimum(rates, fastest)
+    times = moments.draws * steps_per_draw * jnp.minimum(rates, fastest)
     times = jnp.where(temperature > 0, times, jnp.inf)
-    noise = tuning.preconditioner * tuning.gradient_noise / warm(temperature)
+    noise = tuning.preconditioner * tuning.gradient_noise / positive_or_one(temperature)
     return RelaxationTimes(times, noise, step_size * noise / 2)
-
-
-def remember_draw(tuning: Tuning, position: jax.Array) -> Tuning:
-    """Count a draw after the warm-up to the moments of the positions."""
-    moments = tuning.moments
-    count = moments.steps + 1
-    mean, squares = welford(count, moments.position, moments.position_squares, position)
-    moments = moments._replace(steps=count, position=mean, position_squares=squares)
-    return tuning._replace(moments=moments)

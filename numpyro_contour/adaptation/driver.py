@@ -1,0 +1,58 @@
+"""The driver of a run with a warm-up: which program makes the next draw of all chains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.warmup import progress
+
+
+class Programs(NamedTuple):
+    """What a kernel does in a draw, as functions of the states of all chains.
+
+    A state is any NamedTuple with a field `warmup`, the `Warmup` of each chain.
+    """
+
+    #: `(state) -> state`, a draw of measured moves
+    measured_draw: Callable[[Any], Any]
+    #: `(state before, state after) -> state`, with an anchor where one is to be placed
+    place_anchor: Callable[[Any, Any], Any]
+    #: `(state) -> (state, trace)`, a draw of the kernel's own sampler
+    sampled_draw: Callable[[Any], tuple[Any, Any]]
+    #: `(state, trace) -> state`, what a draw of the warm-up teaches
+    end_warmup_draw: Callable[[Any, Any], Any]
+    #: `(state, trace) -> state`, what a draw that is kept adds
+    end_kept_draw: Callable[[Any, Any], Any]
+
+
+def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any:
+    """The state of all chains after their next draw.
+
+    Chains share their plan, so that one decision is made for all of them: a decision of each chain
+    of its own would run both sides for all.
+
+    Args:
+        plan: the plan of the warm-up.
+        lift: makes a function of one chain one of all chains.
+        programs: what the kernel does in a draw.
+        state: the state of all chains before the draw.
+    """
+    warmup = state.warmup
+    warms_up = jnp.any(warmup.iteration < warmup.length)
+    stage = lift(lambda w: progress(plan, w).number)(warmup)
+
+    def measured(state: Any) -> Any:
+        return programs.place_anchor(state, programs.measured_draw(state))
+
+    def sampled(state: Any) -> Any:
+        ends = programs.end_warmup_draw, programs.end_kept_draw
+        return lax.cond(warms_up, *ends, *programs.sampled_draw(state))
+
+    state = lax.cond(jnp.any(plan.flag("measures", stage)), measured, sampled, state)
+    counted = jnp.where(warms_up, state.warmup.iteration + 1, state.warmup.iteration)
+    return state._replace(warmup=state.warmup._replace(iteration=counted))

@@ -1,0 +1,143 @@
+"""How one chain starts and makes its draws, from the parts of its kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from numpyro_contour.adaptation.measured_move import measured_draw
+from numpyro_contour.adaptation.moments import add_draw
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
+from numpyro_contour.core.samplers.window import Trace, Window, run_window
+from numpyro_contour.kernels.anchors import anchored_on_new_data, first_anchor
+from numpyro_contour.kernels.methods.method import Carried, Setup
+from numpyro_contour.kernels.parts import Parts
+from numpyro_contour.kernels.start import find_position
+from numpyro_contour.models.model_potential import ModelPotential
+
+
+@dataclass(frozen=True)
+class ChainDraws:
+    """What one chain does, on the data of one run; made anew whenever a run is traced."""
+
+    parts: Parts
+    #: the model's potential energy, None for a potential function
+    potential: ModelPotential | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether potential energies are exact."""
+        return self.parts.estimator(self.potential) == "full"
+
+    def start(self, rng_key: jax.Array, init_params: Any) -> tuple[Any, jax.Array]:
+        """The first state, and whether energy and gradient are finite there."""
+        parts, potential, plan = self.parts, self.potential, self.parts.plan
+        chosen = parts.estimator(potential)
+        rng_key, key_position, key_chain = random.split(rng_key, 3)
+        z = find_position(key_position, potential, parts.init_strategy, init_params)
+        warmup: Any = ()
+        if plan is not None:
+            anchor = first_anchor(chosen, z)
+            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z), anchor)
+        sampler = self._sampler(warmup, z)
+        # There can be no anchor yet.
+        first = "minibatch" if chosen == "control_variate" else chosen
+        energy = parts.source.estimator(first, potential, z, warmup)(warmup)
+        sampler_state = sampler.init(key_chain, ravel(z), energy)
+        drawn = sampler.observe(sampler_state)
+        keeps = parts.method.flattening is not None and potential is not None
+        unconstrained = drawn.position if keeps and chosen != "full" else jnp.zeros((0,))
+        carried = Carried(sampler_state, rng_key, warmup, unconstrained)
+        state = parts.method.state(z, Window(drawn, drawn.log_weight), carried)
+        chain = sampler_state.chain
+        return state, jnp.isfinite(chain.potential_energy) & jnp.isfinite(chain.gradient).all()
+
+    def sampled(self, state: Any, energy: PotentialAndGrad) -> tuple[Any, Trace | None]:
+        """The state after a draw of the method's sampler, and the steps of the draw."""
+        parts = self.parts
+        rng_key, key = random.split(state.rng_key)
+        sampler = self._sampler(state.warmup, state.z, noisy=not self.exact)
+        trust: jax.Array | float = 1.0
+        if not self.exact:
+            trust = parts.method.trust(parts.plan, state.warmup, callable(parts.source.energy))
+        sampler_state, window = run_window(
+            *(key, state.sampler, energy, sampler, parts.num_steps, parts.draw, trust)
+        )
+        return self._after(state, window, sampler_state, rng_key, state.warmup), window.trace
+
+    def measured(self, plan: Plan, state: Any, energy: PotentialAndGrad) -> Any:
+        """The state after a draw of descent, tuning or settling."""
+        parts = self.parts
+        rng_key, key = random.split(state.rng_key)
+        chain, tuning = measured_draw(
+            *(key, plan, state.warmup, state.sampler.chain, energy),
+            *(parts.temperature, parts.num_steps, self.exact),
+        )
+        warmup = end_measured_draw(
+            plan,
+            state.warmup,
+            tuning,
+            parts.temperature(chain.steps),
+            chain.steps,
+            keep_preconditioner=parts.scaling.preconditioner is not None,
+            keep_step_size=not parts.scaling.is_found,
+        )
+        sampler = self._sampler(warmup, state.z)
+        sampler_state = sampler.relocate(state.sampler, chain)
+        drawn = sampler.observe(sampler_state)
+        window = Window(drawn, drawn.log_weight)
+        return self._after(state, window, sampler_state, rng_key, warmup)
+
+    def end_warmup_draw(self, plan: Plan, state: Any, trace: Trace) -> Any:
+        """The state after a draw of the sampler in the warm-up, with what it teaches."""
+        temperature = self.parts.temperature(state.sampler.chain.steps)
+        return self.parts.method.end_warmup_draw(plan, state, trace, temperature)
+
+    def end_kept_draw(self, state: Any, trace: Trace) -> Any:
+        """The state after a draw that is kept: what steps of a found size have covered."""
+        if not self.parts.scaling.is_found:
+            return state
+        moments = add_draw(state.warmup.draw_moments, state.sampler.chain.position)
+        return state._replace(warmup=state.warmup._replace(draw_moments=moments))
+
+    def refreshed(self, state: Any) -> Any:
+        """The state with energy and gradient evaluated anew, on other data."""
+        parts = self.parts
+        state = anchored_on_new_data(parts.source, self.potential, state)
+        rng_key, key = random.split(state.rng_key)
+        chosen = parts.estimator(self.potential)
+        energy = parts.source.estimator(chosen, self.potential, state.z, state.warmup)
+        sampler = parts.method.evaluate_anew(key, state.sampler, energy(state.warmup))
+        return state._replace(sampler=sampler, rng_key=rng_key)
+
+    def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
+        parts = self.parts
+        diffusion, step_size = parts.scaling.diffusion(parts.moves, parts.temperature, warmup, z)
+        return parts.method.sampler(
+            Setup(
+                diffusion=diffusion,
+                step_size=step_size,
+                temperature=parts.temperature,
+                plan=parts.plan,
+                warmup=warmup,
+                size=ravel(z).shape[0],
+                finds_step_size=parts.scaling.is_found,
+                noisy=noisy,
+            )
+        )
+
+    def _after(
+        self, state: Any, window: Window, sampler_state: Any, rng_key: jax.Array, warmup: Any
+    ) -> Any:
+        """The public state after a window of steps."""
+        position = window.draw.position
+        size = state.unconstrained.shape[-1] if hasattr(state, "unconstrained") else 0
+        carried = Carried(sampler_state, rng_key, warmup, position[:size])
+        return self.parts.method.state(unravel_like(position, state.z), window, carried)

@@ -1,0 +1,131 @@
+"""Where a kernel's potential energies come from: a model or a function, and an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour import checks
+from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.core.samplers.chain import PotentialAndGrad
+from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.estimators import choice
+from numpyro_contour.models.estimators.callable import of_callable
+from numpyro_contour.models.estimators.exact import of_function
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size
+
+
+@dataclass(frozen=True)
+class EnergySource:
+    """The arguments that decide potential energies and their estimates, checked."""
+
+    #: a NumPyro model, None for a potential function
+    model: Callable | None
+    #: a function of a position to a potential energy, None for a model
+    potential_fn: Callable | None
+    minibatch_size: MinibatchSize
+    energy: str | Callable | None
+    chunk_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        model: Callable | None,
+        potential_fn: Callable | None,
+        minibatch_size: MinibatchSize,
+        energy: str | Callable | None,
+        chunk_bytes: int,
+    ) -> EnergySource:
+        """The arguments as users give them.
+
+        Raises:
+            ValueError: one of them is out of its range, or does not go with another.
+        """
+        if (model is None) == (potential_fn is None):
+            got = "neither" if model is None else "both"
+            raise ValueError(f"Give one of `model` and `potential_fn`, but got {got}.")
+        if model is None and minibatch_size is not None:
+            raise checks.fail("minibatch_size", minibatch_size, "None with `potential_fn`")
+        return cls(
+            None if model is None else checks.function("model", model),
+            None if potential_fn is None else checks.function("potential_fn", potential_fn),
+            check_minibatch_size(minibatch_size),
+            choice.check_energy(energy),
+            checks.integer("chunk_bytes", chunk_bytes, at_least=1),
+        )
+
+    @property
+    def asks_for_control_variate(self) -> bool:
+        """Whether a control variate is asked for by name."""
+        return self.energy == "control_variate"
+
+    def model_or_fail(self) -> Callable:
+        """The model.
+
+        Raises:
+            ValueError: there is only a potential function.
+        """
+        if self.model is None:
+            raise ValueError("This kernel was given `potential_fn`: it has no model.")
+        return self.model
+
+    def model_potential(self, args: tuple, kwargs: dict | None) -> ModelPotential:
+        """The potential energy of the model on these arguments."""
+        return ModelPotential.of(self.model_or_fail(), args, kwargs, self.minibatch_size)
+
+    def potential(self, args: tuple, kwargs: dict | None) -> ModelPotential | None:
+        """The potential energy of the model, None for a potential function."""
+        return None if self.model is None else self.model_potential(args, kwargs)
+
+    def full_data(self, potential: ModelPotential, like: Any) -> FullData:
+        """The model over all rows of its subsample plates, in chunks of bounded memory."""
+        return FullData(potential, like, self.chunk_bytes)
+
+    def exact_energy(
+        self, args: tuple, kwargs: dict | None, like: Any
+    ) -> Callable[[jax.Array], jax.Array]:
+        """The exact potential energy of vectors of positions."""
+        if self.potential_fn is not None:
+            potential_fn = self.potential_fn
+            return lambda vector: potential_fn(unravel_like(vector, like))
+        full_data = self.full_data(self.model_potential(args, kwargs), like)
+        return lambda vector: full_data.at(vector).energy.high
+
+    def estimator(
+        self, chosen: str | Callable, potential: ModelPotential | None, like: Any, warmup: Any
+    ) -> Callable[[Any], PotentialAndGrad]:
+        """The estimator of each chain, made from the chain's own warm-up.
+
+        Args:
+            chosen: which estimator it is.
+            potential: the model's, None for a potential function.
+            like: an unconstrained position.
+            warmup: the warm-up of all chains.
+        """
+        if potential is None:
+            assert self.potential_fn is not None
+            function = (
+                of_callable(chosen, like)
+                if callable(chosen)
+                else of_function(self.potential_fn, like)
+            )
+        else:
+            anchors = anchor_of(warmup)
+            in_use = jnp.any(anchors.weight > 0) if anchors else jnp.zeros((), bool)
+            function = choice.of_model(chosen, potential, like, self.chunk_bytes, in_use)
+
+        def of_chain(warmup: Any) -> PotentialAndGrad:
+            anchor = anchor_of(warmup)
+            return lambda key, vector: function(key, vector, anchor)
+
+        return of_chain
+
+
+def anchor_of(warmup: Any) -> Any:
+    """The anchor of a warm-up, () where there is none."""
+    return warmup.anchor if warmup else ()

@@ -1,0 +1,412 @@
+"""`Kernel`: all that NumPyro asks of a kernel, around parts that are values.
+
+A kernel object holds settings only. Whatever is found or learnt lives in the state, and whatever
+depends on the data is rebuilt from `(model_args, model_kwargs)` at each trace, so that a second run
+on new data, copies and pickles are safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from numpyro.infer import init_to_uniform
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.util import is_prng_key
+
+from numpyro_contour import checks
+from numpyro_contour.adaptation.driver import Programs, next_draw
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.relaxation_times import RelaxationTimes, relaxation_times
+from numpyro_contour.adaptation.warmup import progress
+from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening
+from numpyro_contour.core.samplers.window import DRAWS
+from numpyro_contour.kernels.anchors import place_anchor
+from numpyro_contour.kernels.draws import ChainDraws
+from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.methods.contour_state import ContourState
+from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at, log_psi_at_nodes
+from numpyro_contour.kernels.methods.method import Method
+from numpyro_contour.kernels.methods.plain import Plain
+from numpyro_contour.kernels.moves import Moves, langevin_moves
+from numpyro_contour.kernels.parts import Parts
+from numpyro_contour.kernels.scaling import Scaling
+from numpyro_contour.kernels.start import raise_if_unusable
+from numpyro_contour.models.all_rows import CHUNK_BYTES, FullData
+from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.model_potential import ModelPotential, constrained
+from numpyro_contour.models.plates import MinibatchSize, whole_rows
+from numpyro_contour.schedules import (
+    ScalarOrSchedule,
+    Schedule,
+    as_schedule,
+    check_positive_temperature,
+)
+
+
+class Kernel(MCMCKernel):
+    """A kernel for `numpyro.infer.MCMC`, composed of moves and of the method around them.
+
+    The named kernels, `ContourSGLD` and its family, are compositions of this one.
+
+    Args:
+        moves: how a step moves. None (default) for `langevin_moves()`.
+        method: what is made of the moves, for instance `Contour(zeta=0.75)`. None (default) for
+            `Plain()`.
+        model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
+        curvature_correction, minibatch_size, energy: as for `SGLD`.
+        init_strategy, chunk_bytes: as for `SGLD`.
+
+    Raises:
+        ValueError: an argument is missing, unknown or out of its range; the message names it.
+
+    Example:
+        >>> from numpyro_contour.kernels.kernel import Kernel
+        >>> from numpyro_contour.kernels.methods.contour import Contour
+        >>> from numpyro_contour.kernels.moves import underdamped_moves
+        >>> kernel = Kernel(potential_fn=lambda x: x**2 / 2, moves=underdamped_moves(momentum=0.8),
+        ...                 method=Contour(zeta=0.9))
+        >>> kernel.settings["momentum"], kernel.settings["zeta"]
+        (0.8, 0.9)
+    """
+
+    sample_field = "z"
+
+    # NumPyro initialises a kernel without this attribute anew at every run, after `warmup` too.
+    _sample_fn = "stateless"
+
+    def __init__(
+        self,
+        model: Callable | None = None,
+        potential_fn: Callable | None = None,
+        *,
+        moves: Moves | None = None,
+        method: Method | None = None,
+        step_size: ScalarOrSchedule | None = None,
+        preconditioner: Any = None,
+        curvature_correction: bool = False,
+        temperature: ScalarOrSchedule = 1.0,
+        num_steps: int = 1,
+        draw: str = "reservoir",
+        minibatch_size: MinibatchSize = None,
+        energy: str | Callable | None = None,
+        init_strategy: Callable = init_to_uniform,
+        chunk_bytes: int = CHUNK_BYTES,
+    ):
+        source = EnergySource.of(model, potential_fn, minibatch_size, energy, chunk_bytes)
+        moves = langevin_moves() if moves is None else moves
+        method = Plain() if method is None else method
+        scaling = Scaling.of(step_size, preconditioner, curvature_correction)
+        if moves.needs_temperature:
+            check_positive_temperature(temperature)
+        schedule = as_schedule("temperature", temperature, checks.non_negative)
+        self._parts = Parts(
+            source=source,
+            moves=moves,
+            scaling=scaling,
+            method=method,
+            temperature=method.check_temperature(temperature, schedule),
+            num_steps=checks.integer("num_steps", num_steps, at_least=1),
+            draw=checks.one_of("draw", draw, DRAWS),
+            init_strategy=checks.function("init_strategy", init_strategy),
+        )
+        self._start = JittedOnData(self._start_chains)
+
+    @property
+    def model(self) -> Callable | None:
+        """The model over all its rows, None for a kernel of a potential function.
+
+        Its subsample plates take every row, so that what NumPyro and ArviZ compute from it,
+        observed data and log likelihoods, is not that of one minibatch.
+        """
+        model = self._parts.source.model
+        return None if model is None else whole_rows(model)
+
+    @property
+    def default_fields(self) -> tuple[str, ...]:
+        """The state fields that are collected for each draw."""
+        return self.method.fields
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments, without its model."""
+        return self._parts.settings
+
+    @property
+    def method(self) -> Method:
+        """What is made of the moves."""
+        return self._parts.method
+
+    @property
+    def temperature(self) -> Schedule:
+        """The schedule of the temperature; of replica exchange that of the coldest replica."""
+        return self._parts.temperature
+
+    @property
+    def flattening(self) -> Flattening | None:
+        """How the density is flattened, None where it is not."""
+        return self.method.flattening
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the warm-up, None where everything is given."""
+        return self._parts.plan
+
+    # ------------------------------------------------------------------ its energies
+
+    def model_potential(
+        self, model_args: tuple = (), model_kwargs: dict | None = None
+    ) -> ModelPotential:
+        """The potential energy of the kernel's model over minibatches and over all rows.
+
+        Args:
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            A `ModelPotential`.
+
+        Raises:
+            ValueError: as `ModelPotential.of`, or the kernel was given `potential_fn`.
+        """
+        return self._parts.source.model_potential(model_args, model_kwargs)
+
+    def energy_estimator(
+        self, model_args: tuple = (), model_kwargs: dict | None = None
+    ) -> str | Callable:
+        """What estimates the potential energy in a run on these arguments.
+
+        Args:
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            "minibatch", "control_variate", "full", or the callable that was given as `energy`.
+        """
+        return self._parts.estimator(self._parts.source.potential(model_args, model_kwargs))
+
+    def has_exact_energy(self, model_args: tuple = (), model_kwargs: dict | None = None) -> bool:
+        """Whether the potential energies of a run are exact, not estimates from minibatches.
+
+        Args:
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            True or False.
+        """
+        return self.energy_estimator(model_args, model_kwargs) == "full"
+
+    def full_data(self, model_args: tuple, model_kwargs: dict | None, like: Any) -> FullData:
+        """The model over all rows of its subsample plates, in chunks of bounded memory."""
+        return self._parts.source.full_data(self.model_potential(model_args, model_kwargs), like)
+
+    def exact_energy(
+        self, model_args: tuple, model_kwargs: dict | None, like: Any
+    ) -> Callable[[jax.Array], jax.Array]:
+        """The exact potential energy of vectors of positions, of the model or of `potential_fn`."""
+        return self._parts.source.exact_energy(model_args, model_kwargs, like)
+
+    # ------------------------------------------------------------------ its flattening
+
+    def log_flattening(self, state: ContourState, energy: jax.Array) -> jax.Array:
+        """The log weights of potential energies, (n,), by the theta of one chain."""
+        assert self.flattening is not None
+        temperature = self.temperature(state.sampler.chain.steps)
+        weight = self.settings["weight"]
+        return log_flattening_at(state, energy, temperature, self.flattening, weight)
+
+    def log_psi_nodes(self, state: ContourState, log_theta: jax.Array) -> jax.Array:
+        """Log Psi at the nodes of the bins, (num_bins,), by a theta of one chain."""
+        assert self.flattening is not None
+        temperature = self.temperature(state.sampler.chain.steps)
+        return log_psi_at_nodes(state, log_theta, temperature, self.flattening)
+
+    @property
+    def node_offset(self) -> float:
+        """Distance from a bin's left edge to its node in bin widths, 0, 0.5 or 1."""
+        assert self.flattening is not None
+        return NODE_OFFSETS[self.flattening.interpolation]
+
+    # ------------------------------------------------------------------ its warm-up
+
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages of the warm-up in their order; none where everything is given."""
+        return () if self.plan is None else self.plan.names
+
+    def relaxation_times(self, state: Any) -> RelaxationTimes | None:
+        """Relaxation times of one chain's coordinates, and the shares of noise in their steps.
+
+        None where the step size was given. See `adaptation.relaxation_times.relaxation_times`.
+        """
+        parts, warmup = self._parts, state.warmup
+        if not parts.scaling.is_found:
+            return None
+        temperature = self.temperature(state.sampler.chain.steps)
+        found = parts.scaling.found_step(parts.moves, warmup.tuning, temperature)
+        return relaxation_times(
+            *(warmup.tuning, warmup.draw_moments, parts.num_steps, temperature),
+            *(found.reach, found.fastest),
+        )
+
+    # ------------------------------------------------------------------ what NumPyro calls
+
+    def init(
+        self,
+        rng_key: jax.Array,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple = (),
+        model_kwargs: dict | None = None,
+    ) -> Any:
+        """The first state; a batch of keys makes a batch of chains.
+
+        Args:
+            rng_key: random key, or keys (chains,).
+            num_warmup: draws of warm-up to come.
+            init_params: the first position, unconstrained, with chains along the first axis of a
+                batch. None (default) to take it from `init_strategy`.
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            The state of one chain or of all, for instance a `ContourState`.
+
+        Raises:
+            ValueError: `num_warmup` is too small for what is to be found; or `init_params` does not
+                fit, or the potential energy is not finite there.
+        """
+        model_kwargs = {} if model_kwargs is None else model_kwargs
+        self._parts.check_warmup(num_warmup)
+        state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
+        raise_if_unusable(usable, state.potential_energy_estimate)
+        if self.plan is not None:
+            length = jnp.full_like(state.warmup.length, num_warmup)
+            state = state._replace(warmup=state.warmup._replace(length=length))
+        return state
+
+    def _start_chains(
+        self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
+    ) -> tuple[Any, dict[str, jax.Array]]:
+        potential = self._parts.source.potential(model_args, model_kwargs)
+        start = ChainDraws(self._parts, potential).start
+        single = is_prng_key(rng_key)
+        state, finite = (start if single else jax.vmap(start))(rng_key, init_params)
+        usable = {"start": finite}
+        if potential is not None and potential.plates:
+            first = state.z if single else jax.tree.map(lambda x: x[0], state.z)
+            usable["rows"] = potential.finite_on_all_rows(first)
+        return state, usable
+
+    def sample(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
+        """The next draw, `num_steps` diffusion steps on.
+
+        Args:
+            state: the state of one chain or of all.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            The state after the draw.
+        """
+        model_kwargs = {} if model_kwargs is None else model_kwargs
+        parts, plan = self._parts, self.plan
+        batched = not is_prng_key(state.rng_key)
+        potential = parts.source.potential(model_args, model_kwargs)
+        like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
+        draws = ChainDraws(parts, potential)
+        energy = parts.source.estimator(parts.estimator(potential), potential, like, state.warmup)
+
+        def lift(function: Callable) -> Callable:
+            return jax.vmap(function) if batched else function
+
+        def lift_in_turn(function: Callable) -> Callable:
+            return partial(lax.map, function) if batched else function
+
+        sampled = lift(lambda chain: draws.sampled(chain, energy(chain.warmup)))
+        if plan is None:
+            return sampled(state)[0]
+        programs = Programs(
+            measured_draw=lift(lambda chain: draws.measured(plan, chain, energy(chain.warmup))),
+            place_anchor=partial(
+                place_anchor, plan, parts.source, parts.method, potential, lift_in_turn
+            ),
+            sampled_draw=sampled,
+            end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
+            end_kept_draw=lift(draws.end_kept_draw),
+        )
+        return next_draw(plan, lift, programs, state)
+
+    def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
+        """From unconstrained draws to the model's sites.
+
+        Deterministic sites inside a subsampled plate are left out: a minibatch holds only some of
+        their rows. `numpyro.infer.Predictive` computes them from the draws.
+
+        Args:
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            A function of one unconstrained draw; of a potential function's, the identity.
+        """
+        if self._parts.source.model is None:
+            return lambda z: z
+        potential = self.model_potential(model_args, model_kwargs)
+        return lambda z: constrained(potential, z)
+
+    def refresh(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
+        """The state with energy and gradient at its position by the given arguments.
+
+        Args:
+            state: the state of one chain or of all.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            The state, as a block of `numpyro.infer.Gibbs` needs it after other blocks have moved.
+        """
+        model_kwargs = {} if model_kwargs is None else model_kwargs
+        potential = self._parts.source.potential(model_args, model_kwargs)
+        renew = ChainDraws(self._parts, potential).refreshed
+        return renew(state) if is_prng_key(state.rng_key) else jax.vmap(renew)(state)
+
+    def get_diagnostics_str(self, state: Any) -> str:
+        """The text of the progress bar."""
+        text, plan = self.method.progress_text(state), self.plan
+        if plan is None or int(state.warmup.iteration) >= int(state.warmup.length):
+            return text
+        return f"{plan.names[int(progress(plan, state.warmup).number)]}, {text}"
+
+    def wrap_model(self, wrapper: Callable) -> Kernel:
+        """A copy of this kernel on another model.
+
+        Args:
+            wrapper: a function from the kernel's model to the copy's.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ValueError: the kernel was given `potential_fn`.
+        """
+        state, source = self.__getstate__(), self._parts.source
+        source = replace(source, model=wrapper(source.model_or_fail()))
+        state["_parts"] = replace(self._parts, source=source)
+        kernel = object.__new__(type(self))
+        kernel.__setstate__(state)
+        return kernel
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_start"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start = JittedOnData(self._start_chains)

@@ -1,0 +1,201 @@
+"""The contour method: any moves on the density flattened by the learnt theta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour import checks
+from numpyro_contour.adaptation.learn import gain_since
+from numpyro_contour.adaptation.pilot import BIN_WIDTH
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
+from numpyro_contour.adaptation.window import renew_partition
+from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.psi import INTERPOLATIONS, WEIGHTS, Flattening
+from numpyro_contour.core.flattening.theta import known_theta
+from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.contour import ContourSamplerState, contour
+from numpyro_contour.core.samplers.window import Trace, Window
+from numpyro_contour.kernels.methods.contour_state import (
+    ContourState,
+    contour_fields,
+    contour_progress_text,
+    contour_state,
+)
+from numpyro_contour.kernels.methods.method import Carried, Method, Setup
+from numpyro_contour.schedules import Schedule, check_positive_temperature, robbins_monro
+
+# Moves may rise above the top of a partition that was found by so many sds of the energy's noise,
+# and by so many nats more than there are coordinates.
+_NOISE_MARGIN = 4.0
+_LEAST_MARGIN = 20.0
+
+
+@dataclass(frozen=True)
+class Contour(Method):
+    """Moves on the flattened density; the arguments are those of `ContourSGLD`."""
+
+    partition: EnergyPartition | None = None
+    num_bins: int = 128
+    zeta: float = 0.75
+    gain: Schedule | None = None
+    interpolation: str = "forward"
+    one_sided: bool = True
+    multiplier_bound: float | None = -1.0
+    random_field: str = "consistent"
+    rho: float = 1.0
+    weight: str = "consistent"
+    theta: Any = None
+    collect_theta: bool = True
+
+    flattening: Flattening = field(init=False, repr=False)
+    settles = True
+
+    def __post_init__(self) -> None:
+        partition, bound = self.partition, self.multiplier_bound
+        if partition is not None and not isinstance(partition, EnergyPartition):
+            raise checks.fail("partition", partition, "None or an EnergyPartition")
+        if bound is not None:
+            bound = checks.number("multiplier_bound", bound)
+            if bound >= 1:
+                raise checks.fail("multiplier_bound", bound, "a number below 1 or None")
+        num_bins = checks.integer("num_bins", self.num_bins, at_least=3)
+        if partition is not None:
+            num_bins = partition.num_bins
+        gain = robbins_monro() if self.gain is None else checks.function("gain", self.gain)
+        flattening = Flattening(
+            checks.non_negative("zeta", self.zeta),
+            checks.one_of("interpolation", self.interpolation, INTERPOLATIONS),
+            checks.boolean("one_sided", self.one_sided),
+            bound,
+        )
+        checks.one_of("random_field", self.random_field, RANDOM_FIELDS)
+        rho = checks.non_negative("rho", self.rho)
+        checks.one_of("weight", self.weight, WEIGHTS)
+        theta = self.theta
+        if theta is not None:
+            if partition is None:
+                raise checks.fail("partition", None, "an EnergyPartition where `theta` is given")
+            theta = known_theta(theta, num_bins)
+        checks.boolean("collect_theta", self.collect_theta)
+        checked = {"num_bins": num_bins, "gain": gain, "flattening": flattening, "rho": rho}
+        for name, value in (checked | {"theta": theta}).items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def finds_partition(self) -> bool:  # type: ignore[override]
+        """Whether an energy partition is found in the warm-up."""
+        return self.partition is None
+
+    @property
+    def fields(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The state's fields that are collected for each draw."""
+        return contour_fields(self.collect_theta)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The method's arguments by name."""
+        return {
+            "zeta": self.flattening.zeta,
+            "num_bins": self.num_bins,
+            "gain": self.gain,
+            "interpolation": self.flattening.interpolation,
+            "one_sided": self.flattening.one_sided,
+            "multiplier_bound": self.flattening.multiplier_bound,
+            "random_field": self.random_field,
+            "rho": self.rho,
+            "weight": self.weight,
+            "theta": "learnt" if self.theta is None else "given",
+        }
+
+    def check_temperature(self, temperature: Any, schedule: Schedule) -> Schedule:
+        """The temperature, which must be above 0 at the start."""
+        check_positive_temperature(temperature)
+        return schedule
+
+    def sampler(self, setup: Setup) -> Sampler:
+        """The pure sampler."""
+        partition, gain, margin = self.partition, self.gain, None
+        if partition is None:
+            # Theta stays uniform, and nothing is flattened, until the pilot has found the bins.
+            partition = EnergyPartition(0.0, float(self.num_bins), self.num_bins)
+        assert gain is not None
+        if setup.plan is not None:
+            number = progress(setup.plan, setup.warmup).number
+            flattens = setup.plan.flag("flattens", number)
+            gain = gain_since(gain, setup.warmup.gain_origin, flattens)
+            if self.partition is None:
+                margin = jnp.where(flattens, _margin(setup), jnp.inf)
+        return contour(
+            setup.diffusion,
+            setup.step_size,
+            setup.temperature,
+            partition,
+            gain,
+            self.flattening,
+            self.random_field,
+            self.weight,
+            margin,
+            setup.noisy and setup.plan is not None,
+            self.rho,
+            self.theta,
+        )
+
+    def end_warmup_draw(
+        self, plan: Plan, state: ContourState, trace: Trace, temperature: jax.Array
+    ) -> ContourState:
+        """The state after a draw of the warm-up, with the partition that its stage has found."""
+        sampler = state.sampler
+        warmup, seen = record_draw(plan, state.warmup, *trace)
+        if self.partition is None:
+            assert isinstance(sampler, ContourSamplerState)
+            partition, theta = renew_partition(
+                seen.found,
+                warmup.pilot_sd,
+                seen.is_pilot,
+                seen.renews,
+                sampler.partition,
+                sampler.theta,
+                BIN_WIDTH,
+            )
+            sampler = sampler._replace(partition=partition, theta=theta)
+        warmup = end_draw(warmup, seen, sampler.chain.steps, sampler.partition)
+        return state._replace(sampler=sampler, warmup=warmup)
+
+    def trust(self, plan: Plan | None, warmup: Any, energy_is_callable: bool) -> jax.Array | float:
+        """The share of the variance of the energies that is not noise; 0 before it is known."""
+        if plan is None:
+            # Nothing was measured: minibatches are mostly noise, potentials of one's own are not.
+            return 1.0 if energy_is_callable else 0.0
+        variance = warmup.history.energy_sd[-1] ** 2
+        share = jnp.clip(1 - warmup.tuning.energy_noise / variance, 0.0, 1.0)
+        return jnp.nan_to_num(share)
+
+    def raise_energies(self, sampler: ContourSamplerState, rise: jax.Array) -> ContourSamplerState:
+        """The state with a partition of the user's raised too; one to be found is not there yet."""
+        if self.partition is None:
+            return sampler
+        edges = sampler.partition.lower + rise, sampler.partition.upper + rise
+        partition = EnergyPartition.tree_unflatten(sampler.partition.num_bins, edges)
+        return sampler._replace(partition=partition)
+
+    def state(self, z: Any, window: Window, carried: Carried) -> ContourState:
+        """The public state around a window of steps."""
+        return contour_state(z, window, carried)
+
+    def progress_text(self, state: ContourState) -> str:
+        """The text of the progress bar."""
+        return contour_progress_text(state)
+
+
+def _margin(setup: Setup) -> jax.Array:
+    """How far above the top of a partition that was found moves may rise, in nats."""
+    warmup = setup.warmup
+    # A pilot of a few steps may have seen almost no spread, which must not fence the chain in.
+    spread = setup.temperature(warmup.gain_origin) * (_LEAST_MARGIN + setup.size)
+    return spread + _NOISE_MARGIN * jnp.sqrt(warmup.tuning.energy_noise)

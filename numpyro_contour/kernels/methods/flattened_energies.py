@@ -1,0 +1,56 @@
+"""What the theta of a chain makes of potential energies, for weights after a run."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.core.flattening.psi import Flattening, log_flattening, log_psi, nodes
+from numpyro_contour.kernels.methods.contour_state import ContourState
+
+
+def log_flattening_at(
+    state: ContourState,
+    energy: jax.Array,
+    temperature: jax.Array,
+    flattening: Flattening,
+    weight: str = "consistent",
+) -> jax.Array:
+    """The log weights of potential energies by the theta of one chain.
+
+    Args:
+        state: the state of one chain.
+        energy: potential energies in nats, (n,).
+        temperature: tau.
+        flattening: zeta and the shape of Psi.
+        weight: "consistent" (default) or "piecewise".
+
+    Returns:
+        Log weights, (n,), up to a constant of the chain.
+    """
+    sampler = state.sampler
+
+    def weigh(u: jax.Array) -> jax.Array:
+        psi = log_psi(sampler.theta.log_theta, u, sampler.partition, temperature, flattening)
+        energy_bin = sampler.partition.index(u)
+        return log_flattening(sampler.theta, psi, energy_bin, flattening, weight)
+
+    return jax.vmap(weigh)(energy)
+
+
+def log_psi_at_nodes(
+    state: ContourState, log_theta: jax.Array, temperature: jax.Array, flattening: Flattening
+) -> jax.Array:
+    """Log Psi at the nodes of the bins.
+
+    Args:
+        state: the state of one chain, for its partition.
+        log_theta: log theta of that chain at any time, (num_bins,).
+        temperature: tau.
+        flattening: zeta and the shape of Psi.
+
+    Returns:
+        Log Psi, (num_bins,), at the node of each bin.
+    """
+    places = jnp.arange(log_theta.shape[-1])
+    return nodes(log_theta, places, state.sampler.partition, temperature, flattening)

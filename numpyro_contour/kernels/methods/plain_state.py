@@ -1,0 +1,65 @@
+"""The public state of kernels without theta."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+
+from numpyro_contour.core.arrays.vectors import unravel_like
+
+
+class SGLDState(NamedTuple):
+    """State of a kernel without theta."""
+
+    #: the draw, unconstrained
+    z: Any
+    #: potential energy of the draw as the chain saw it, in nats
+    potential_energy_estimate: jax.Array
+    #: log weight of the draw and its window; 0 unless the guard reduced steps or a cycle explores
+    log_weight: jax.Array
+    #: log weight of the draw alone
+    draw_log_weight: jax.Array
+    #: step size of the step that left the draw
+    step_size: jax.Array
+    #: state of the pure sampler, where the chain is and the guard's counts
+    sampler: Any
+    #: random key of the next draw
+    rng_key: jax.Array
+    #: what the warm-up has found, as the group `warmup` of `to_inference_data` has it; () where
+    #: everything is given
+    warmup: Any = ()
+
+    @property
+    def position(self) -> Any:
+        """Where the chain is; equal to `z` unless the draw stands for a window."""
+        return unravel_like(self.sampler.chain.position, self.z)
+
+    @property
+    def steps(self) -> jax.Array:
+        """Steps attempted since the start."""
+        return self.sampler.chain.steps
+
+    @property
+    def refused(self) -> jax.Array:
+        """How many of them were refused."""
+        return self.sampler.chain.guard.refused
+
+    @property
+    def clipped(self) -> jax.Array:
+        """In how many of them the drift was clipped."""
+        return self.sampler.chain.guard.clipped
+
+
+class ReplicaExchangeState(SGLDState):
+    """State of the replica exchange kernels: an `SGLDState`, whose draws are the coldest's."""
+
+    @property
+    def swap_rates(self) -> jax.Array:
+        """Share of the swaps offered to each pair of neighbours that was made, (R - 1,)."""
+        return self.sampler.swap_rates
+
+    @property
+    def energy_variance(self) -> jax.Array:
+        """Estimated variance of the noise of each replica's energies, (R,)."""
+        return self.sampler.energy_variance

@@ -1,0 +1,85 @@
+"""The parts of a kernel, values that are checked once, and what they decide together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.methods.method import Method
+from numpyro_contour.kernels.moves import Moves
+from numpyro_contour.kernels.scaling import Scaling
+from numpyro_contour.models.estimators.choice import chosen
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a kernel is composed of."""
+
+    #: where potential energies come from, and how they are estimated
+    source: EnergySource
+    #: how a step moves
+    moves: Moves
+    #: the size of the steps and the scale of each coordinate
+    scaling: Scaling
+    #: what is made of the moves
+    method: Method
+    temperature: Schedule
+    #: steps of a draw, and which of them is handed out
+    num_steps: int
+    draw: str
+    init_strategy: Callable
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the warm-up, None where everything is given."""
+        return self.method.plan(
+            self.scaling.is_found, self.source.asks_for_control_variate, self.moves.settles
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments by name, without the model."""
+        return {
+            **self.scaling.settings,
+            "temperature": self.temperature,
+            "num_steps": self.num_steps,
+            "draw": self.draw,
+            "minibatch_size": self.source.minibatch_size,
+            "energy": self.source.energy,
+            "chunk_bytes": self.source.chunk_bytes,
+            **self.moves.settings,
+            **self.method.settings,
+        }
+
+    def estimator(self, potential: ModelPotential | None) -> str | Callable:
+        """What estimates the potential energy: a name, or the user's own callable.
+
+        Args:
+            potential: the model's potential energy, None for a potential function.
+
+        Raises:
+            ValueError: the argument `energy` fits neither the model nor the method.
+        """
+        result = chosen(self.source.energy, potential, descends=self.plan is not None)
+        self.method.check_energy(result)
+        return result
+
+    def check_warmup(self, num_warmup: int) -> None:
+        """Refuse a warm-up that is too short for what is to be found.
+
+        Raises:
+            ValueError: it is.
+        """
+        plan = self.plan
+        if plan is None or num_warmup >= plan.least:
+            return
+        names = self.method.to_be_found(self.scaling.is_found, self.source.asks_for_control_variate)
+        raise ValueError(
+            f"`num_warmup` takes at least {plan.least} draws where {' and '.join(names)} "
+            f"{'is' if len(names) == 1 else 'are'} found in warm-up, but got {num_warmup}."
+        )

@@ -1,0 +1,138 @@
+"""The size of the steps and the scale of each coordinate, given or found in the warm-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numpyro_contour import checks
+from numpyro_contour.adaptation.tuning import LARGEST_STEP_SIZE, Tuning, initial_tuning
+from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.core.diffusions import Diffusion, rmsprop
+from numpyro_contour.kernels.moves import FoundStep, Moves
+from numpyro_contour.schedules import ScalarOrSchedule, Schedule, as_schedule
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The arguments `step_size`, `preconditioner` and `curvature_correction`, checked."""
+
+    #: None where it is found
+    step_size: Schedule | None
+    #: None where it is found or 1, "identity", "rmsprop", or a pytree like z
+    preconditioner: Any
+    curvature_correction: bool
+
+    @classmethod
+    def of(
+        cls, step_size: ScalarOrSchedule | None, preconditioner: Any, curvature_correction: bool
+    ) -> Scaling:
+        """The arguments as users give them.
+
+        Raises:
+            ValueError: one of them is out of its range, or does not go with another.
+        """
+        schedule = (
+            None if step_size is None else as_schedule("step_size", step_size, checks.positive)
+        )
+        preconditioner = _check_preconditioner(preconditioner)
+        result = cls(
+            schedule,
+            preconditioner,
+            checks.boolean("curvature_correction", curvature_correction),
+        )
+        if result.by_rmsprop and step_size is None:
+            raise checks.fail("step_size", None, "a number or a schedule with 'rmsprop'")
+        if curvature_correction and not result.by_rmsprop:
+            raise checks.fail("curvature_correction", True, "False unless with 'rmsprop'")
+        return result
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments by name."""
+        name = "given"
+        if isinstance(self.preconditioner, str):
+            name = self.preconditioner
+        elif self.preconditioner is None:
+            name = "tuned" if self.is_found else "identity"
+        return {
+            "step_size": "tuned" if self.step_size is None else self.step_size,
+            "preconditioner": name,
+            "curvature_correction": self.curvature_correction,
+        }
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the step size is found in the warm-up."""
+        return self.step_size is None
+
+    @property
+    def by_rmsprop(self) -> bool:
+        """Whether the preconditioner follows the gradients."""
+        return isinstance(self.preconditioner, str) and self.preconditioner == "rmsprop"
+
+    def initial_tuning(self, z: Any) -> Tuning:
+        """What is tuned, before the first step."""
+        first = None if self.step_size is None else self.step_size(jnp.zeros((), jnp.int32))
+        # With a preconditioner of the user's the scale of the steps is the user's too.
+        limit = LARGEST_STEP_SIZE if self.preconditioner is None else np.inf
+        return initial_tuning(ravel(z).shape[0], self.given_preconditioner(z), first, limit)
+
+    def diffusion(
+        self, moves: Moves, temperature: Schedule, warmup: Any, z: Any
+    ) -> tuple[Diffusion, Schedule]:
+        """The diffusion and the schedule of its step size, with what the warm-up has found.
+
+        Args:
+            moves: how steps move.
+            temperature: schedule of tau.
+            warmup: the warm-up of one chain.
+            z: an unconstrained position.
+        """
+        if self.step_size is None:
+            tuning = warmup.tuning
+            diffusion = moves.diffusion(tuning.preconditioner, tuning.gradient_noise)
+            return (
+                diffusion,
+                lambda count: self.found_step(moves, tuning, temperature(count)).step_size,
+            )
+        if self.by_rmsprop:
+            diffusion = rmsprop(
+                lambda m, c: moves.diffusion(m, None, c), curvature=self.curvature_correction
+            )
+            return diffusion, self.step_size
+        return moves.diffusion(self.given_preconditioner(z)), self.step_size
+
+    def found_step(self, moves: Moves, tuning: Tuning, temperature: jax.Array) -> FoundStep:
+        """The step size of the moves, where it is found."""
+        return moves.found_step(tuning, temperature, self.preconditioner is None)
+
+    def given_preconditioner(self, z: Any) -> jax.Array | None:
+        """The diagonal of M if it is given, None if it is 1 or found in the warm-up.
+
+        Raises:
+            ValueError: its shapes are not those of z.
+        """
+        given = self.preconditioner
+        if given is None or isinstance(given, str):
+            return None
+        if jax.tree.map(jnp.shape, given) != jax.tree.map(jnp.shape, z):
+            raise ValueError(
+                "`preconditioner` takes None, 'identity' or a pytree of the shapes of z, "
+                f"{jax.tree.map(jnp.shape, z)}, but got {jax.tree.map(jnp.shape, given)}."
+            )
+        return ravel(given).astype(jnp.result_type(float))
+
+
+def _check_preconditioner(value: Any) -> Any:
+    if isinstance(value, str) and value not in ("identity", "rmsprop"):
+        raise checks.fail("preconditioner", value, "None, 'identity', 'rmsprop' or a pytree like z")
+    if value is not None and not isinstance(value, str):
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
+        if not all(np.all(np.isfinite(leaf) & (leaf > 0)) for leaf in leaves):
+            raise checks.fail("preconditioner", value, "finite numbers above 0")
+    return value
