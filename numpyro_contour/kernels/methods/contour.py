@@ -111,6 +111,7 @@ class Contour(Method):
             "rho": self.rho,
             "weight": self.weight,
             "theta": "learnt" if self.theta is None else "given",
+            "barrier": None,
         }
 
     def check_temperature(self, temperature: Any, schedule: Schedule) -> Schedule:
