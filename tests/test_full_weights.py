@@ -20,7 +20,7 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
-from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.diffusions import Step, langevin
 from numpyro_contour.core.samplers.chain import start
 from numpyro_contour.core.samplers.contour import noise_of_move
 from numpyro_contour.examples import mixture
@@ -122,8 +122,8 @@ def test_the_injected_noise_makes_room_for_the_noise_of_the_drift():
 
     def move(key, gradient, factor):
         zero = jnp.zeros(1)
-        arguments = (zero, (), gradient, step, 1.0)
-        proposed = diffusion.propose(key, *arguments, multiplier, spread**2).position
+        numbers = Step(step, 1.0, multiplier, spread**2)
+        proposed = diffusion.propose(key, zero, (), gradient, numbers).position
         injected = proposed + step * 1.5 * multiplier * gradient
         return injected - step * 1.5 * factor * gradient
 

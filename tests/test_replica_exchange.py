@@ -10,7 +10,7 @@ from jax import random
 from scipy import stats
 
 from numpyro_contour.core.diffusions import langevin
-from numpyro_contour.core.diffusions.diffusion import keep
+from numpyro_contour.core.diffusions.diffusion import memory_unchanged
 from numpyro_contour.core.samplers.chain import Chain
 from numpyro_contour.core.samplers.replica_exchange import (
     renew,
@@ -194,8 +194,8 @@ def test_a_swap_exchanges_places_and_nothing_else():
     step_size, positions = 1e-4, [10.0, 1.0]
     keys = random.split(random.key(3))
 
-    def after(follow=keep, **arguments):
-        diffusion = langevin()._replace(follow=follow)
+    def after(relocate=memory_unchanged, **arguments):
+        diffusion = langevin()._replace(relocate=relocate)
         ladder = Constant(1.0), Constant(3.0)
         sampler = replica_exchange(diffusion, Constant(step_size), ladder, noisy=False, **arguments)
         return sampler.step(keys, at_positions(sampler, positions), square)
@@ -212,7 +212,7 @@ def test_a_swap_exchanges_places_and_nothing_else():
     assert swapped.swaps == 1
     assert apart.swap_attempts == 0
 
-    followed = after(follow=langevin().follow)
+    followed = after(relocate=langevin().relocate)
     change = math.sqrt(step_size / 2) * (hot.gradient - cold.gradient)
     np.testing.assert_allclose(followed.chain.memory, cold.memory + change, rtol=1e-4)
     scale = hot.guard.step_scale / 3.0

@@ -1,11 +1,4 @@
-"""What all diffusions share: their form, their noise and the clipping of their drift.
-
-A diffusion is a pair of functions, `init(key, position) -> memory` and
-`propose(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise)`, a
-`Proposal`, over positions of any pytree. It proposes only; samplers/base.py decides whether the
-move is made. A third function, `follow(memory, position, before, after, step_size, temperature) ->
-memory`, is for samplers that put a chain elsewhere.
-"""
+"""What all diffusions share: their form, their noise and the clipping of their drift."""
 
 from __future__ import annotations
 
@@ -38,32 +31,37 @@ class Proposal(NamedTuple):
     clipped: jax.Array
 
 
-def keep(
-    memory: Any,
-    position: Any,
-    before: Any,
-    after: Any,
-    step_size: jax.Array,
-    temperature: jax.Array,
-) -> Any:
-    """`follow` for a memory that has nothing to do with the position."""
+class Step(NamedTuple):
+    """The numbers that a sampler chooses for one step."""
+
+    #: epsilon > 0
+    step_size: jax.Array
+    #: tau, at least 0
+    temperature: jax.Array
+    #: the gradient multiplier lambda, 1 for a density that is not flattened
+    multiplier: jax.Array | float = 1.0
+    #: the variance of the multiplier, which noise of the energies gives it
+    multiplier_variance: jax.Array | float = 0.0
+
+
+def memory_unchanged(memory: Any, position: Any, before: Any, after: Any, step: Step) -> Any:
+    """`relocate` for a memory that does not depend on the position."""
     return memory
 
 
 class Diffusion(NamedTuple):
     """A diffusion as pure functions over positions of any pytree.
 
-    It proposes only: a sampler decides whether the move is made.
+    It only proposes moves: a sampler decides whether they are made.
     """
 
     #: `(key, position) -> memory`
     init: Callable[..., Any]
-    #: `(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise) ->
-    #: Proposal`, the last two the gradient multiplier and its variance
-    propose: Callable[..., Proposal]
-    #: `(memory, position, before, after, step_size, temperature) -> memory`, the memory where a
-    #: chain was put elsewhere, by the gradients at the old and the new position
-    follow: Callable[..., Any] = keep
+    #: `(key, position, memory, gradient, step) -> Proposal`, with a `Step`
+    propose: Callable[[jax.Array, Any, Any, Any, Step], Proposal]
+    #: `(memory, position, before, after, step) -> memory`, the memory of a chain that another
+    #: algorithm has put at `position`, from the gradients before and after that
+    relocate: Callable[[Any, Any, Any, Any, Step], Any] = memory_unchanged
 
 
 def normal_like(key: jax.Array, tree: Any) -> Any:

@@ -13,6 +13,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     NOISES,
     Diffusion,
     Proposal,
+    Step,
     clip_drift,
     normal_like,
     remaining,
@@ -62,11 +63,11 @@ def langevin(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.diffusions import Step, langevin
         >>> diffusion = langevin()
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -77,16 +78,8 @@ def langevin(
     def init(key: jax.Array, position: Any) -> Any:
         return normal_like(key, position) if averaged else ()
 
-    def propose(
-        key: jax.Array,
-        position: Any,
-        memory: Any,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
-    ) -> Proposal:
+    def propose(key: jax.Array, position: Any, memory: Any, gradient: Any, step: Step) -> Proposal:
+        step_size, temperature, multiplier, multiplier_variance = step
         if preconditioner is None:
             drift = jax.tree.map(lambda g: (step_size * multiplier) * g, gradient)
             common = jnp.sqrt(2 * temperature * step_size)
@@ -99,7 +92,7 @@ def langevin(
             drift, clipped = clip_drift(drift, scale, drift_limit)
             if gradient_noise is not None:
                 noise = jax.tree.map(
-                    lambda r, v, g: r * (multiplier**2 * v + multiplier_noise * g**2),
+                    lambda r, v, g: r * (multiplier**2 * v + multiplier_variance * g**2),
                     *(rate, gradient_noise, gradient),
                 )
                 scale = jax.tree.map(lambda s, n: s * remaining(n, temperature), scale, noise)
@@ -111,18 +104,11 @@ def langevin(
         memory = fresh if averaged else ()
         return Proposal(moved, memory, memory, clipped)
 
-    def follow(
-        memory: Any,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-    ) -> Any:
+    def relocate(memory: Any, position: Any, before: Any, after: Any, step: Step) -> Any:
         # R times the root of tau is a velocity.
         root = roots(preconditioner, position)
-        at_one = jnp.ones_like(temperature)
-        factor = jnp.sqrt(2 * step_size / temperature)
+        at_one = jnp.ones_like(step.temperature)
+        factor = jnp.sqrt(2 * step.step_size / step.temperature)
         return with_kick_of(memory, before, after, root, factor, at_one, drift_limit)
 
-    return Diffusion(init, propose, follow) if averaged else Diffusion(init, propose)
+    return Diffusion(init, propose, relocate) if averaged else Diffusion(init, propose)

@@ -12,6 +12,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     NOISES,
     Diffusion,
     Proposal,
+    Step,
     kicks,
     normal_like,
     roots,
@@ -72,11 +73,11 @@ def nose_hoover(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import nose_hoover
+        >>> from numpyro_contour.core.diffusions import Step, nose_hoover
         >>> diffusion = nose_hoover()
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -93,15 +94,9 @@ def nose_hoover(
         return jnp.sqrt(2 * step_size / (1 + c)) if averaged else jnp.sqrt(step_size)
 
     def propose(
-        key: jax.Array,
-        position: Any,
-        memory: Thermostat,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
+        key: jax.Array, position: Any, memory: Thermostat, gradient: Any, step: Step
     ) -> Proposal:
+        step_size, temperature, multiplier, _ = step
         velocity, friction = memory
         size = sum(jnp.size(x) for x in jax.tree.leaves(position))
         root = roots(preconditioner, position)
@@ -136,16 +131,11 @@ def nose_hoover(
         turned = Thermostat(jax.tree.map(jnp.negative, velocity), memory.friction)
         return Proposal(moved, Thermostat(moving, friction), turned, clipped)
 
-    def follow(
-        memory: Thermostat,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
+    def relocate(
+        memory: Thermostat, position: Any, before: Any, after: Any, step: Step
     ) -> Thermostat:
-        root, h = roots(preconditioner, position), time(step_size)
-        velocity = with_kick_of(memory.velocity, before, after, root, h, temperature)
+        root, h = roots(preconditioner, position), time(step.step_size)
+        velocity = with_kick_of(memory.velocity, before, after, root, h, step.temperature)
         return memory._replace(velocity=velocity)
 
-    return Diffusion(init, propose, follow)
+    return Diffusion(init, propose, relocate)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
-from numpyro_contour.core.diffusions.diffusion import Diffusion, Proposal
+from numpyro_contour.core.diffusions.diffusion import Diffusion, Proposal, Step
 
 
 class RMSprop(NamedTuple):
@@ -77,11 +77,11 @@ def rmsprop(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import langevin, rmsprop
+        >>> from numpyro_contour.core.diffusions import Step, langevin, rmsprop
         >>> diffusion = rmsprop(lambda m, c: langevin("independent", m, curvature=c))
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -121,14 +121,7 @@ def rmsprop(
         )
 
     def propose(
-        key: jax.Array,
-        position: Any,
-        memory: RMSprop,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
+        key: jax.Array, position: Any, memory: RMSprop, gradient: Any, step: Step
     ) -> Proposal:
         count = memory.steps + 1
         squares = mean(memory.squares, jax.tree.map(lambda g: g**2, gradient))
@@ -140,36 +133,18 @@ def rmsprop(
                 lambda m, s, g, p, q: -(1 - decay) * m**2 / (s + floor) * g * p / (q + 1e-30),
                 *(preconditioner, size, gradient, slopes.products, slopes.squares),
             )
-        proposal = make(preconditioner, change).propose(
-            key,
-            position,
-            memory.inner,
-            gradient,
-            step_size,
-            temperature,
-            multiplier,
-            multiplier_noise,
-        )
+        proposal = make(preconditioner, change).propose(key, position, memory.inner, gradient, step)
         return proposal._replace(
             memory=RMSprop(count, squares, slopes, proposal.memory),
             # The same gradient is seen again: it counts once.
             memory_if_refused=memory._replace(inner=proposal.memory_if_refused),
         )
 
-    def follow(
-        memory: RMSprop,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-    ) -> RMSprop:
+    def relocate(memory: RMSprop, position: Any, before: Any, after: Any, step: Step) -> RMSprop:
         _, preconditioner = scaled(memory.squares, jnp.maximum(memory.steps, 1))
-        inner = make(preconditioner, None).follow(
-            memory.inner, position, before, after, step_size, temperature
-        )
+        inner = make(preconditioner, None).relocate(memory.inner, position, before, after, step)
         # The way to the new position says nothing of the curvature.
         slopes = memory.slopes._replace(position=position, gradient=after) if curvature else ()
         return memory._replace(inner=inner, slopes=slopes)
 
-    return Diffusion(init, propose, follow)
+    return Diffusion(init, propose, relocate)

@@ -13,6 +13,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     NOISES,
     Diffusion,
     Proposal,
+    Step,
     kicks,
     normal_like,
     remaining,
@@ -103,11 +104,11 @@ def underdamped(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import underdamped
+        >>> from numpyro_contour.core.diffusions import Step, underdamped
         >>> diffusion = underdamped(momentum=0.9)
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -125,16 +126,8 @@ def underdamped(
         h = jnp.sqrt(2 * step_size / (1 + c))
         return c, h, h if averaged else step_size / h
 
-    def propose(
-        key: jax.Array,
-        position: Any,
-        memory: Any,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
-    ) -> Proposal:
+    def propose(key: jax.Array, position: Any, memory: Any, gradient: Any, step: Step) -> Proposal:
+        step_size, temperature, multiplier, multiplier_variance = step
         c, h, factor = times(step_size)
         root = roots(preconditioner, position)
         kick, clipped = kicks(
@@ -144,7 +137,7 @@ def underdamped(
         scale = jax.tree.map(lambda x: jnp.asarray(sd, jnp.result_type(x)), position)
         if gradient_noise is not None:
             share = jax.tree.map(
-                lambda r, v, g: step_size * r**2 * (multiplier**2 * v + multiplier_noise * g**2),
+                lambda r, v, g: step_size * r**2 * (multiplier**2 * v + multiplier_variance * g**2),
                 *(root, gradient_noise, gradient),
             )
             scale = jax.tree.map(
@@ -161,16 +154,9 @@ def underdamped(
         moved = jax.tree.map(lambda x, r, v: x + h * r * v, position, root, path)
         return Proposal(moved, velocity, jax.tree.map(jnp.negative, memory), clipped)
 
-    def follow(
-        memory: Any,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-    ) -> Any:
-        factor = times(step_size)[2]
+    def relocate(memory: Any, position: Any, before: Any, after: Any, step: Step) -> Any:
+        factor = times(step.step_size)[2]
         root = roots(preconditioner, position)
-        return with_kick_of(memory, before, after, root, factor, temperature, drift_limit)
+        return with_kick_of(memory, before, after, root, factor, step.temperature, drift_limit)
 
-    return Diffusion(init, propose, follow)
+    return Diffusion(init, propose, relocate)

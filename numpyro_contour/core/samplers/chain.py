@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.guard import (
     SMALL_SCALE,
     GuardState,
@@ -118,7 +118,7 @@ def advance(
     temperature: Schedule,
     multiplier: jax.Array | float,
     ceiling: jax.Array | None = None,
-    multiplier_noise: jax.Array | float = 0.0,
+    multiplier_variance: jax.Array | float = 0.0,
     noisy: bool = False,
 ) -> Chain:
     r"""One attempt to move: a proposal y and one evaluation of value and gradient there.
@@ -138,7 +138,7 @@ def advance(
         multiplier: the gradient multiplier :math:`\lambda`, (); 1 for a density that is not
             flattened.
         ceiling: c, a potential energy in nats. None (default) for none.
-        multiplier_noise: the variance of the multiplier. Defaults to 0.
+        multiplier_variance: the variance of the multiplier. Defaults to 0.
         noisy: whether energies are noisy. A chain whose steps have become small for the ceiling is
             then let go on: where noise alone reaches the ceiling it would never leave. Defaults to
             False.
@@ -164,10 +164,12 @@ def advance(
         chain.position,
         chain.memory,
         chain.gradient,
-        step_size(chain.steps) * chain.guard.step_scale,
-        temperature(chain.steps),
-        multiplier,
-        multiplier_noise,
+        Step(
+            next_step_size(chain, step_size),
+            temperature(chain.steps),
+            multiplier,
+            multiplier_variance,
+        ),
     )
     energy, gradient = potential_and_grad(keys[1], proposal.position)
     accepted = all_finite(proposal.position, energy, gradient)

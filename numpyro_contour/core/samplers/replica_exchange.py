@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import random
 
 from numpyro_contour import checks
-from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.chain import (
     Chain,
     Draw,
@@ -148,6 +148,12 @@ def replica_exchange(
             result -= colder**2 * 0.5 * (variance[:-1] + variance[1:]) / correction_factor
         return result
 
+    def relocated_memory(before: Chain, after: Chain, tau: jax.Array) -> Any:
+        step = Step(next_step_size(before, step_size), tau)
+        return diffusion.relocate(
+            before.memory, after.position, before.gradient, after.gradient, step
+        )
+
     def step(
         keys: jax.Array, state: ReplicaExchangeSamplerState, potential_and_grad: PotentialAndGrad
     ) -> ReplicaExchangeSamplerState:
@@ -173,14 +179,7 @@ def replica_exchange(
         log_uniform = jnp.log(random.uniform(keys_move[-1], (num_replicas - 1,)))
         makes = offers & (log_uniform < log_chance(replicas.potential_energy, tau, variance))
         swapped = _exchange(replicas, makes)
-        memory = jax.vmap(diffusion.follow)(
-            replicas.memory,
-            swapped.position,
-            replicas.gradient,
-            swapped.gradient,
-            next_step_size(replicas, step_size),
-            tau,
-        )
+        memory = jax.vmap(relocated_memory)(replicas, swapped, tau)
         # Without a swap not even the rounding of a change that is none.
         swapped = swapped._replace(memory=_where(_changes(makes), memory, replicas.memory))
         return ReplicaExchangeSamplerState(
