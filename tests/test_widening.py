@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numpyro_contour.core.arrays.interpolation import interpolation_weights
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.climbing import gaussian_log_theta, hats
+from numpyro_contour.core.samplers.climbing import gaussian_log_theta
 from numpyro_contour.core.samplers.steps_by_height import (
     TARGET_ACCEPTANCE,
     initial_steps,
     learn_steps,
-    shares,
 )
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -86,11 +86,12 @@ def test_theta_of_a_gaussian_is_that_of_its_energies():
     assert np.ptp(difference[5:]) < 2.5
 
 
-def test_parts_of_bins_and_levels_add_up_to_one():
-    bins = partition()
-    for energy in (-9.0, 0.0, 7.0, 50.0, 129.9, 200.0):
-        assert float(hats(bins, energy).sum()) == pytest.approx(1, abs=1e-5)
-        assert float(shares(bins.height(energy)).sum()) == pytest.approx(1, abs=1e-5)
+def test_interpolation_weights_are_those_of_numpy():
+    values = np.array([3.0, -1.0, 4.0, 1.0])
+    for place in (-2.0, 0.0, 0.25, 1.9, 3.0, 9.0):
+        weights = interpolation_weights(jnp.asarray(place), 4)
+        assert float(weights.sum()) == pytest.approx(1, abs=1e-6)
+        assert float(weights @ values) == pytest.approx(np.interp(place, np.arange(4), values))
 
 
 def test_steps_are_learnt_where_they_are_made():

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
+from numpyro_contour.core.arrays.interpolation import interpolation_weights
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.flattening.psi import Flattening, log_psi
@@ -98,12 +99,6 @@ def first_learning(num_bins: int) -> Learning:
     )
 
 
-def hats(partition: WideningPartition, energy: jax.Array) -> jax.Array:
-    """What part each bin has in a potential energy, (num_bins,): as log Psi is interpolated."""
-    place = jnp.clip(partition.coordinate(energy) - 0.5, 0, partition.num_bins - 1)
-    return jnp.maximum(1 - jnp.abs(place - jnp.arange(partition.num_bins)), 0)
-
-
 def learnt(
     learning: Learning,
     partition: WideningPartition,
@@ -135,7 +130,9 @@ def learnt(
     halved = jnp.where(climbed, learning.gain / 2, learning.gain)
     least = jnp.minimum(FIRST_GAIN, partition.num_bins / steps.astype(halved.dtype))
     new = jnp.where(halves, jnp.maximum(halved, least), gain(steps))
-    correction = learning.correction + new * hats(partition, energy)
+    # As log Psi is interpolated between the centres of bins.
+    weights = interpolation_weights(partition.coordinate(energy) - 0.5, partition.num_bins)
+    correction = learning.correction + new * weights
     log_theta = correction + gaussian_log_theta(partition, temperature)
     lowest = jnp.argmax(known)
     below = correction + log_theta[lowest] - log_theta

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.core.arrays.interpolation import interpolation_weights
+
 #: Levels at which steps are learnt. With many, each step is as rough as the few moves that it was
 #: learnt from, and chains get stuck where one is too large.
 NUM_LEVELS = 4
@@ -41,15 +43,14 @@ def initial_steps(log_step_size: jax.Array, square: jax.Array) -> LevelSteps:
     )
 
 
-def shares(height: jax.Array) -> jax.Array:
-    """What part each level has in a height from 0 to 1, (levels,): two neighbours, linearly."""
-    place = jnp.clip(height, 0, 1) * (NUM_LEVELS - 1)
-    return jnp.maximum(1 - jnp.abs(place - jnp.arange(NUM_LEVELS, dtype=place.dtype)), 0)
+def level_weights(height: jax.Array) -> jax.Array:
+    """The weights of the levels at a height from 0 to 1, (levels,)."""
+    return interpolation_weights(height * (NUM_LEVELS - 1), NUM_LEVELS)
 
 
 def step_size_at(steps: LevelSteps, height: jax.Array) -> jax.Array:
     """The step size at a height."""
-    return jnp.exp(shares(height) @ steps.log_step_size)
+    return jnp.exp(level_weights(height) @ steps.log_step_size)
 
 
 def spread_of_step(steps: LevelSteps, height: jax.Array, temperature: jax.Array) -> jax.Array:
@@ -59,7 +60,7 @@ def spread_of_step(steps: LevelSteps, height: jax.Array, temperature: jax.Array)
 
     with the logarithms of both interpolated between levels.
     """
-    log_square = shares(height) @ jnp.log(steps.square)
+    log_square = level_weights(height) @ jnp.log(steps.square)
     return step_size_at(steps, height) * temperature**2 * jnp.exp(-log_square)
 
 
@@ -79,9 +80,9 @@ def learn_steps(
         reached: height where the chain is now.
         gradient: the gradient there, (d,).
     """
-    rate = 2 / (1 + steps.moves) ** 0.6 * shares(left)
+    rate = 2 / (1 + steps.moves) ** 0.6 * level_weights(left)
     log_step_size = steps.log_step_size + rate * (acceptance - TARGET_ACCEPTANCE)
-    share = (shares(reached) / (2 + steps.moves) ** 0.7)[:, None]
+    share = (level_weights(reached) / (2 + steps.moves) ** 0.7)[:, None]
     square = steps.square + share * (gradient**2 - steps.square)
     tiny = jnp.finfo(square.dtype).tiny
-    return LevelSteps(log_step_size, jnp.maximum(square, tiny), steps.moves + shares(left))
+    return LevelSteps(log_step_size, jnp.maximum(square, tiny), steps.moves + level_weights(left))
