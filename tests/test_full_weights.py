@@ -22,7 +22,7 @@ from numpyro_contour import (
 )
 from numpyro_contour.core.diffusions import Step, langevin
 from numpyro_contour.core.samplers.chain import start
-from numpyro_contour.core.samplers.contour import noise_of_move
+from numpyro_contour.core.samplers.energy_noise import energy_noise_of_move
 from numpyro_contour.examples import mixture
 from numpyro_contour.plots import plot_energy_histogram
 from numpyro_contour.runs.energies_over_all_rows import full_energies
@@ -145,12 +145,12 @@ def test_the_noise_of_energies_is_told_from_both_ends_of_a_move():
         for z in (x, y)
     )
     # The rise of a quadratic is that of the mean gradient along the move.
-    assert float(noise_of_move(before, after)) < 1e-10
+    assert float(energy_noise_of_move(before, after)) < 1e-10
     n, sd = 100_000, 1.7
 
     def noisily(key):
         noise = sd * random.normal(key, (2,))
-        return noise_of_move(
+        return energy_noise_of_move(
             before._replace(potential_energy=before.potential_energy + noise[0]),
             after._replace(potential_energy=after.potential_energy + noise[1]),
         )

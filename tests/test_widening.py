@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from numpyro_contour.core.arrays.interpolation import interpolation_weights
+from numpyro_contour.core.flattening.wang_landau import gaussian_log_theta
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.climbing import gaussian_log_theta
 from numpyro_contour.core.samplers.steps_by_height import (
     TARGET_ACCEPTANCE,
     initial_steps,
-    learn_steps,
+    update_steps,
 )
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -98,11 +98,11 @@ def test_steps_are_learnt_where_they_are_made():
     steps = initial_steps(jnp.zeros(()), jnp.ones(2))
     low, high = jnp.asarray(0.0), jnp.asarray(1.0)
     for _ in range(50):
-        steps = learn_steps(steps, low, 1.0, low, jnp.array([2.0, 1.0]))
-        steps = learn_steps(steps, high, 0.0, high, jnp.array([20.0, 1.0]))
+        steps = update_steps(steps, low, 1.0, low, jnp.array([2.0, 1.0]))
+        steps = update_steps(steps, high, 0.0, high, jnp.array([20.0, 1.0]))
     assert steps.log_step_size[0] > 0 > steps.log_step_size[-1]
     assert steps.log_step_size[1] == 0
     np.testing.assert_allclose(steps.square[0], [4.0, 1.0], rtol=0.1)
     np.testing.assert_allclose(steps.square[-1], [400.0, 1.0], rtol=0.1)
-    same = learn_steps(steps, low, TARGET_ACCEPTANCE, low, jnp.array([2.0, 1.0]))
+    same = update_steps(steps, low, TARGET_ACCEPTANCE, low, jnp.array([2.0, 1.0]))
     assert float(same.log_step_size[0]) == pytest.approx(float(steps.log_step_size[0]), abs=1e-6)

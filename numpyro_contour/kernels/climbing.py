@@ -115,9 +115,9 @@ class ClimbingKernel(ContourKernel):
             self._gain,
             tuned_steps(warmup.tuning, self._temperature(jnp.zeros((), jnp.int32))),
             unknown_partition(self._num_bins),
-            tunes=learning | plan.is_one_of(number, "pilot"),
-            learns=learning | plan.is_one_of(number, "sample"),
-            halves=learning,
+            learns_steps=learning | plan.is_one_of(number, "pilot"),
+            learns_theta=learning | plan.is_one_of(number, "sample"),
+            halves_gain=learning,
         )
 
     def _explored(self, plan: Plan, state: ContourState, trace: Trace) -> ContourState:

@@ -21,7 +21,7 @@ from numpyro_contour.core.samplers.chain import (
     start,
     unweighted_draw,
 )
-from numpyro_contour.core.samplers.contour import noise_of_move
+from numpyro_contour.core.samplers.energy_noise import energy_noise_of_move
 from numpyro_contour.schedules import RobbinsMonro, Schedule
 
 SWAPS = ("corrected", "naive")
@@ -171,7 +171,7 @@ def replica_exchange(
         variance = state.energy_variance
         if noisy:
             # Before the swap, so that both ends are of one move.
-            seen = jax.vmap(noise_of_move)(before, replicas)
+            seen = jax.vmap(energy_noise_of_move)(before, replicas)
             changed = variance + gain(replicas.steps) * (seen - variance)
             variance = jnp.where(replicas.accepted & jnp.isfinite(changed), changed, variance)
 

@@ -53,7 +53,7 @@ def step_size_at(steps: LevelSteps, height: jax.Array) -> jax.Array:
     return jnp.exp(level_weights(height) @ steps.log_step_size)
 
 
-def spread_of_step(steps: LevelSteps, height: jax.Array, temperature: jax.Array) -> jax.Array:
+def step_variance(steps: LevelSteps, height: jax.Array, temperature: jax.Array) -> jax.Array:
     r"""Half the variance of a step's noise in each coordinate, (d,).
 
     .. math:: D_i = \epsilon \tau^2 / \overline{(\partial_i U)^2}
@@ -64,7 +64,7 @@ def spread_of_step(steps: LevelSteps, height: jax.Array, temperature: jax.Array)
     return step_size_at(steps, height) * temperature**2 * jnp.exp(-log_square)
 
 
-def learn_steps(
+def update_steps(
     steps: LevelSteps,
     left: jax.Array,
     acceptance: jax.Array,
