@@ -13,9 +13,9 @@ from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.diffusions.diffusion import memory_unchanged
 from numpyro_contour.core.samplers.chain import Chain
 from numpyro_contour.core.samplers.replica_exchange import (
-    renew,
+    reevaluate,
     replica_exchange,
-    shifted,
+    shift_energies,
 )
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.examples import mixture
@@ -183,7 +183,7 @@ def at_positions(sampler, positions, energy=square):
     hotter = hotter._replace(
         guard=hotter.guard._replace(step_scale=0.9**count, refused=count),
     )
-    return renew(random.key(1), state._replace(hotter=hotter), energy)
+    return reevaluate(random.key(1), state._replace(hotter=hotter), energy)
 
 
 def positions_of(state):
@@ -307,10 +307,10 @@ def test_the_variance_survives_an_energy_whose_square_is_too_large():
 def test_energies_are_shifted_renewed_and_placed_in_all_replicas():
     sampler = of(1e-6, (1.0, 3.0, 9.0))
     state = at_positions(sampler, [1.0, 2.0, 3.0])
-    raised = shifted(state, 5.0)
+    raised = shift_energies(state, 5.0)
     np.testing.assert_allclose(raised.chain.potential_energy, 6.0)
     np.testing.assert_allclose(raised.hotter.potential_energy, [9.0, 14.0])
-    renewed = renew(random.key(0), raised, lambda key, x: (3 * x, x - 1))
+    renewed = reevaluate(random.key(0), raised, lambda key, x: (3 * x, x - 1))
     np.testing.assert_allclose(renewed.chain.potential_energy, 3.0)
     np.testing.assert_allclose(renewed.hotter.potential_energy, [6.0, 9.0])
     np.testing.assert_allclose(renewed.hotter.gradient, [1.0, 2.0])

@@ -22,7 +22,7 @@ from numpyro_contour.core.flattening.psi import (
     Flattening,
     log_flattening,
     log_psi,
-    nodes,
+    log_psi_at_nodes,
 )
 from numpyro_contour.core.flattening.theta import known_theta
 from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS
@@ -263,7 +263,7 @@ class ContourKernel(SGMCMCKernel):
         sampler = state.sampler
         tau = self._temperature(sampler.chain.steps)
         places = jnp.arange(log_theta.shape[-1])
-        return nodes(log_theta, places, sampler.partition, tau, self._flattening)
+        return log_psi_at_nodes(log_theta, places, sampler.partition, tau, self._flattening)
 
     @property
     def node_offset(self) -> float:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from numpyro_contour import checks
 from numpyro_contour.adaptation.tuning import Tuning, least_noisy_step_size
 from numpyro_contour.core.diffusions import Diffusion, nose_hoover, underdamped
-from numpyro_contour.core.diffusions.underdamped import check_momentum, coefficient
+from numpyro_contour.core.diffusions.underdamped import check_momentum, momentum_coefficient
 from numpyro_contour.kernels.base import SGMCMCKernel
 from numpyro_contour.schedules import check_positive_temperature
 
@@ -73,7 +73,7 @@ class Underdamped(SGMCMCKernel):
 
     def _coefficient(self, step_size: jax.Array) -> jax.Array | float:
         """The momentum coefficient at a step size."""
-        return coefficient(self._momentum, self._friction, step_size)
+        return momentum_coefficient(self._momentum, self._friction, step_size)
 
     def _tuned_step_size(self, tuning: Tuning, temperature: jax.Array) -> jax.Array:
         """That of the Langevin step of the same time, less where the gradient is noisy.

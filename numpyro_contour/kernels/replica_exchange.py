@@ -13,9 +13,9 @@ from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.replica_exchange import (
     SWAPS,
     ReplicaExchangeSamplerState,
-    renew,
+    reevaluate,
     replica_exchange,
-    shifted,
+    shift_energies,
 )
 from numpyro_contour.core.samplers.window import Window
 from numpyro_contour.kernels.sgld import SGLD, SGLDState
@@ -142,13 +142,13 @@ class ReplicaExchange(SGLD):
     def _evaluated_anew(
         self, key: jax.Array, sampler: ReplicaExchangeSamplerState, energy: PotentialAndGrad
     ) -> ReplicaExchangeSamplerState:
-        return renew(key, sampler, energy)
+        return reevaluate(key, sampler, energy)
 
     def _shifted(
         self, sampler: ReplicaExchangeSamplerState, rise: jax.Array
     ) -> ReplicaExchangeSamplerState:
         # The coldest replica's is raised already.
-        return shifted(sampler, rise)._replace(chain=sampler.chain)
+        return shift_energies(sampler, rise)._replace(chain=sampler.chain)
 
     def get_diagnostics_str(self, state: Any) -> str:
         """The text of the progress bar."""

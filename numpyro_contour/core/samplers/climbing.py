@@ -11,7 +11,7 @@ from jax import random
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.flattening.psi import Flattening, log_psi
-from numpyro_contour.core.flattening.theta import ThetaState
+from numpyro_contour.core.flattening.theta import ThetaState, count_visit
 from numpyro_contour.core.flattening.wang_landau import (
     WangLandau,
     initial_wang_landau,
@@ -24,8 +24,8 @@ from numpyro_contour.core.samplers.contour import ContourDraw
 from numpyro_contour.core.samplers.guard import all_finite, initial_guard
 from numpyro_contour.core.samplers.steps_by_height import (
     LevelSteps,
+    half_step_variance,
     step_size_at,
-    step_variance,
     update_steps,
 )
 from numpyro_contour.schedules import Schedule
@@ -115,13 +115,14 @@ def climbing(
     def proposal_moments(
         state: ClimbingState, energy: jax.Array, gradient: jax.Array, tau: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """The mean of a move and the standard deviation of its noise, (d,) each."""
-        half_variance = step_variance(state.levels, state.partition.height(energy), tau)
+        """The mean and the standard deviation of a proposed move, (d,) each."""
+        half_variance = half_step_variance(state.levels, state.partition.height(energy), tau)
         sd = jnp.sqrt(2 * half_variance)
         mean = -half_variance * (state.partition.evenness(energy) / tau) * gradient
         return jnp.clip(mean, -DRIFT_LIMIT * sd, DRIFT_LIMIT * sd), sd
 
     def at_chain(state: ClimbingState, chain: Chain) -> ClimbingState:
+        """The state with its chain at a new position."""
         energy = chain.potential_energy
         return state._replace(
             chain=chain,
@@ -147,11 +148,11 @@ def climbing(
         state = ClimbingState(chain, theta, edges, count, zero, zero, count, learning, steps)
         return at_chain(state, chain)
 
-    def step(
-        keys: jax.Array, state: ClimbingState, potential_and_grad: PotentialAndGrad
-    ) -> ClimbingState:
+    def attempt(
+        keys: jax.Array, state: ClimbingState, potential_and_grad: PotentialAndGrad, tau: jax.Array
+    ) -> tuple[Chain, jax.Array, jax.Array]:
+        """The chain after a proposal, its log Metropolis-Hastings ratio, and if it was too high."""
         chain = state.chain
-        tau = temperature(chain.steps)
         key_move, key_accept = random.split(keys[0])
         mean, sd = proposal_moments(state, chain.potential_energy, chain.gradient, tau)
         xi = normal(key_move, mean.shape, mean.dtype)
@@ -176,33 +177,39 @@ def climbing(
             potential_energy=jnp.where(accepted, energy, chain.potential_energy),
             gradient=jnp.where(accepted, gradient, chain.gradient),
         )
-        after = at_chain(state, moved)
+        return moved, log_ratio, too_high
+
+    def step(
+        keys: jax.Array, state: ClimbingState, potential_and_grad: PotentialAndGrad
+    ) -> ClimbingState:
+        before, partition = state.chain, state.partition
+        tau = temperature(before.steps)
+        chain, log_ratio, too_high = attempt(keys, state, potential_and_grad, tau)
+        moved = at_chain(state, chain)
         learning = update_wang_landau(
             state.learning,
-            state.partition,
-            moved.potential_energy,
-            after.energy_bin,
+            partition,
+            chain.potential_energy,
+            moved.energy_bin,
             tau,
             jnp.asarray(halves_gain),
             gain,
             jnp.asarray(learns_theta),
         )
-        here = jnp.arange(num_bins) == after.energy_bin
-        theta = state.theta._replace(
-            log_theta=normalised_log_theta(learning, state.partition, tau),
-            bin_counts=state.theta.bin_counts + here,
-        )
+        theta = count_visit(state.theta, moved.energy_bin)
+        theta = theta._replace(log_theta=normalised_log_theta(learning, partition, tau))
         levels = update_steps(
             state.levels,
-            state.partition.height(chain.potential_energy),
+            partition.height(before.potential_energy),
             jnp.exp(jnp.minimum(log_ratio, 0.0)),
-            state.partition.height(moved.potential_energy),
-            moved.gradient,
+            partition.height(chain.potential_energy),
+            chain.gradient,
         )
+        # A proposal above the partition says nothing of the right step size.
         levels = jax.tree.map(
             lambda a, b: jnp.where(learns_steps & ~too_high, a, b), levels, state.levels
         )
-        return after._replace(theta=theta, learning=learning, levels=levels)
+        return moved._replace(theta=theta, learning=learning, levels=levels)
 
     def observe(state: ClimbingState) -> ContourDraw:
         chain = state.chain

@@ -17,16 +17,16 @@ from numpyro_contour.core.flattening.psi import (
     log_flattening,
     log_psi,
 )
-from numpyro_contour.core.flattening.theta import ThetaState, initial_theta
+from numpyro_contour.core.flattening.theta import ThetaState, count_visit, initial_theta
 from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS, learn, log_field
 from numpyro_contour.core.samplers.chain import (
     Chain,
     PotentialAndGrad,
     Sampler,
     advance,
+    log_time_weight,
     next_step_size,
     start,
-    time_weight,
 )
 from numpyro_contour.core.samplers.energy_noise import update_energy_noise, variance_under_noise
 from numpyro_contour.schedules import Schedule
@@ -91,8 +91,9 @@ def contour(
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
     One step moves x with the gradient multiplier
-    :math:`1 + \zeta\tau\, \partial\log\Psi_{\theta_k} / \partial u`, evaluates value and gradient
-    once at the new point, weighs it by :math:`\Psi_{\theta_k}(U)^\zeta` and then updates theta:
+    :math:`1 + \zeta\tau\, \partial\log\Psi_{\theta_k} / \partial u`, evaluates the potential energy
+    and its gradient once at the new point, weighs it by :math:`\Psi_{\theta_k}(U)^\zeta` and then
+    updates theta:
 
     .. math:: \theta_{k+1} = \theta_k + \omega_{k+1} \Psi_{\theta_k}(U)^\zeta (1_J - \theta_k)
 
@@ -107,8 +108,8 @@ def contour(
             "scalable" or "penalized", equations (10), (15) and (57). See `log_field`.
         weight: "consistent" (default), :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
-        margin: how far above the top of the partition a move may lead, in nats; others are
-            refused. None (default) to refuse none. With noisy energies, steps that the guard has
+        margin: moves that rise to more than this above the top of the partition are refused, in
+            nats. None (default) to refuse none. With noisy energies, steps that the guard has
             reduced to a 32nd are not refused for this.
         noisy: whether energies are noisy. Their noise is then estimated from each move, and the
             injected noise is reduced by what it adds to the drift through the multiplier. Defaults
@@ -167,8 +168,7 @@ def contour(
     ) -> ThetaState:
         """Theta after a step. A known theta only counts the visit."""
         if theta is not None:
-            here = jnp.arange(partition.num_bins) == moved.energy_bin
-            return before._replace(bin_counts=before.bin_counts + here)
+            return count_visit(before, moved.energy_bin)
         # A refused attempt stands for no time, so theta learns nothing from it.
         chain = moved.chain
         log_omega = jnp.where(chain.accepted, jnp.log(gain(chain.steps)), -jnp.inf)
@@ -238,9 +238,9 @@ def contour(
         return ContourDraw(
             chain.position,
             chain.potential_energy,
-            state.log_flattening + time_weight(chain),
+            state.log_flattening + log_time_weight(chain),
             next_step_size(chain, step_size),
-            time_weight(chain),
+            log_time_weight(chain),
             state.energy_bin,
             state.gradient_multiplier,
         )
