@@ -11,7 +11,7 @@ from jax import random
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.flattening.psi import Flattening, log_psi
-from numpyro_contour.core.flattening.theta import ThetaState, count_visit
+from numpyro_contour.core.flattening.theta import ThetaState, count_visit, initial_theta
 from numpyro_contour.core.flattening.wang_landau import (
     WangLandau,
     initial_wang_landau,
@@ -135,17 +135,22 @@ def climbing(
         dtype = jnp.result_type(float)
         position = jnp.asarray(position, dtype)
         energy, gradient = potential_and_grad(key, position)
-        count = jnp.zeros((), jnp.int32)
+        zero, count = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
         chain = Chain(count, position, energy, gradient, (), initial_guard(), jnp.ones((), bool))
-        edges = jax.tree.map(lambda x: jnp.asarray(x, dtype), partition)
+        edges = jax.tree.map(lambda edge: jnp.asarray(edge, dtype), partition)
         learning = initial_wang_landau(num_bins)
-        zero = jnp.zeros((), dtype)
-        theta = ThetaState(
-            normalised_log_theta(learning, edges, temperature(count)),
-            zero,
-            jnp.zeros((num_bins,), jnp.int32),
+        log_theta = normalised_log_theta(learning, edges, temperature(count))
+        state = ClimbingState(
+            chain=chain,
+            theta=initial_theta(num_bins)._replace(log_theta=log_theta),
+            partition=edges,
+            energy_bin=count,
+            gradient_multiplier=zero,
+            log_flattening=zero,
+            bounded=count,
+            learning=learning,
+            levels=steps,
         )
-        state = ClimbingState(chain, theta, edges, count, zero, zero, count, learning, steps)
         return at_chain(state, chain)
 
     def attempt(

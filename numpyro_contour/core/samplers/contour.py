@@ -190,16 +190,12 @@ def contour(
     ) -> ContourSamplerState:
         chain = start(key, position, potential_and_grad, diffusion)
         dtype = jnp.result_type(float)
-        edges = EnergyPartition.tree_unflatten(
-            partition.num_bins,
-            (jnp.asarray(partition.lower, dtype), jnp.asarray(partition.upper, dtype)),
-        )
         zero = jnp.zeros((), dtype)
         count = jnp.zeros((), jnp.int32)
         state = ContourSamplerState(
             chain=chain,
             theta=first_theta,
-            partition=edges,
+            partition=jax.tree.map(lambda edge: jnp.asarray(edge, dtype), partition),
             energy_bin=count,
             gradient_multiplier=zero,
             log_flattening=zero,
