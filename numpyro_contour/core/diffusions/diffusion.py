@@ -23,7 +23,7 @@ class Proposal(NamedTuple):
 
     #: the new position, in the structure of the old one
     position: Any
-    #: what the diffusion remembers for its next step: the last normals, or a velocity
+    #: what the diffusion remembers for its next step, such as the last normals or a velocity
     memory: Any
     #: what it remembers if the sampler refuses the move
     memory_if_refused: Any

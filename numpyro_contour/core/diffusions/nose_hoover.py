@@ -26,7 +26,7 @@ class Thermostat(NamedTuple):
 
     #: M^(-1/2) times the velocity of the position; its variance is tau
     velocity: Any
-    #: f: the velocity loses about this share in a step
+    #: f, about the share of the velocity that is lost in a step
     friction: jax.Array
 
 

@@ -22,11 +22,11 @@ WEIGHTS = ("consistent", "piecewise")
 class Flattening:
     """How the density is flattened; the arguments are those of `ContourSGLD`."""
 
-    #: the strength of flattening, at least 0: with 0 there is none, with 1 all bins become equally
-    #: probable
+    #: the strength of flattening, at least 0; with 0 there is none, and with 1 all bins become
+    #: equally probable
     zeta: float = 0.75
-    #: where the node of a bin is: at its left edge "forward", its centre "midpoint" or its right
-    #: edge "backward"
+    #: the node of a bin is at its left edge ("forward"), centre ("midpoint") or right edge
+    #: ("backward")
     interpolation: str = "forward"
     #: whether Psi is kept from rising with the energy
     one_sided: bool = True

@@ -66,7 +66,7 @@ class Chain(NamedTuple):
     gradient: Any
     #: memory of the diffusion
     memory: Any
-    #: the guard: its step scale and its counts
+    #: the step scale and the counts of the guard
     guard: GuardState
     #: whether the last attempt moved the chain
     accepted: jax.Array

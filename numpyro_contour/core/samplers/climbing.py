@@ -50,7 +50,7 @@ class ClimbingState(NamedTuple):
     gradient_multiplier: jax.Array
     #: log Psi(U) at the position, by theta before the update that the position itself made
     log_flattening: jax.Array
-    #: steps whose multiplier was at its bound: always 0, as there is no bound
+    #: steps whose multiplier was at its bound, always 0 as there is no bound
     bounded: jax.Array
     #: theta while it is learnt
     learning: WangLandau
