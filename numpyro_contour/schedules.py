@@ -1,4 +1,4 @@
-"""Schedules: any function from the count of steps to a value, so that optax's schedules fit."""
+"""Schedules: functions from the count of steps to a value, like those of optax."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class RobbinsMonro:
-    """The gain of `robbins_monro`; a class, so that it can be printed, compared and pickled."""
+    """The gain of `robbins_monro`, as a class that can be printed, compared and pickled."""
 
     #: s > 0
     scale: float
@@ -56,7 +56,7 @@ def robbins_monro(
         scale: :math:`s > 0`. Defaults to 10.
         exponent: :math:`\alpha` in (0.5, 1], so that the gains add up to infinity and their
             squares do not. Defaults to 0.8.
-        offset: :math:`k_0 \ge 0`, steps before the gain starts to fall. Defaults to 100.
+        offset: :math:`k_0 \ge 0`, which delays the fall of the gain. Defaults to 100.
         maximum: upper limit of the gain, in (0, 1]. Defaults to 0.5.
 
     Returns:
@@ -86,11 +86,11 @@ def robbins_monro(
 
 @dataclass(frozen=True)
 class EpochSchedule:
-    """The schedule of `epoch_schedule`; a class, so that it can be printed and pickled."""
+    """The schedule of `epoch_schedule`, as a class that can be printed and pickled."""
 
     #: a function from the count of epochs, from 0, to a value
     schedule: Schedule
-    #: steps of an epoch
+    #: number of steps in an epoch
     steps_per_epoch: int
 
     def __call__(self, count: jax.Array) -> jax.Array:
@@ -99,7 +99,7 @@ class EpochSchedule:
 
 
 def epoch_schedule(schedule: Schedule, num_rows: int, minibatch_size: int) -> EpochSchedule:
-    r"""A schedule that counts epochs, whole passes over the data, as one that counts steps.
+    r"""Turns a schedule over epochs, whole passes over the data, into a schedule over steps.
 
     .. math:: s(k) = s_{epoch}\Bigl(\Bigl\lfloor \frac{k}{\lceil N / n \rceil}
               \Bigr\rfloor\Bigr)
@@ -133,16 +133,16 @@ def epoch_schedule(schedule: Schedule, num_rows: int, minibatch_size: int) -> Ep
 
 
 def first_value(schedule: Schedule) -> float:
-    """The value at the first step, also while JAX is tracing."""
+    """The value of a schedule at the first step, even while JAX is tracing."""
     with jax.ensure_compile_time_eval():
         return float(schedule(jnp.zeros((), jnp.int32)))
 
 
 def check_positive_temperature(temperature: ScalarOrSchedule) -> None:
-    """The argument `temperature` of kernels that have no meaning without one.
+    """Checks the argument `temperature` of kernels that need one above 0.
 
     Raises:
-        ValueError: it is not above 0, or a schedule that does not start above 0.
+        ValueError: it is not above 0, or it is a schedule that does not start above 0.
     """
     if not callable(temperature):
         checks.positive("temperature", temperature)
@@ -158,7 +158,7 @@ def check_positive_temperature(temperature: ScalarOrSchedule) -> None:
 def as_schedule(
     name: str, value: ScalarOrSchedule, check: Callable[[str, float], float]
 ) -> Schedule:
-    """A scalar or schedule as a schedule; `check` decides which scalars are allowed."""
+    """A scalar or a schedule as a schedule; `check` raises where a scalar is not allowed."""
     if callable(value):
         return value
     return Constant(check(name, value))

@@ -5,15 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
+from numpyro_contour.adaptation.relaxation import remember_draw
 
 from numpyro_contour import SGLD, EnergyPartition
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, update_dual_averaging
 from numpyro_contour.adaptation.energies import SIZE, no_energies, remember, spread
-from numpyro_contour.adaptation.window import carry_over
+from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
+from numpyro_contour.adaptation.moments import no_moments
 from numpyro_contour.adaptation.pilot import fitting_partition
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.relaxation_times import relaxation_times
-from numpyro_contour.adaptation.relaxation import remember_draw
+from numpyro_contour.adaptation.tune import fitting_preconditioner
 from numpyro_contour.adaptation.tuning import (
     LARGEST_STEP_SIZE,
     NOISE_SHARE,
@@ -22,9 +24,7 @@ from numpyro_contour.adaptation.tuning import (
     largest_step_size,
     tuning_step,
 )
-from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
-from numpyro_contour.adaptation.tune import fitting_preconditioner
-from numpyro_contour.adaptation.moments import no_moments
+from numpyro_contour.adaptation.window import carry_over
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
 

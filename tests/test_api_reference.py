@@ -92,7 +92,7 @@ WITHOUT_SOURCE = {
         "to_inference_data",
         "core.flattening.widening_partition.WideningPartition",
         "core.flattening.theta.initial_theta",
-        "core.flattening.psi.nodes",
+        "core.flattening.psi.log_psi_at_nodes",
         "core.diffusions.clip_drift",
         "core.diffusions.diffusion.normal_like",
         "core.samplers.chain.",

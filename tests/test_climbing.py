@@ -14,8 +14,13 @@ from scipy import stats
 
 from numpyro_contour import ContourSGLD, EnergyPartition, diagnose, to_inference_data
 from numpyro_contour import weighted_samples as weigh
+from numpyro_contour.core.flattening.wang_landau import (
+    initial_wang_landau,
+    normalised_log_theta,
+    update_wang_landau,
+)
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.climbing import climbing, first_learning, learnt, log_theta_of
+from numpyro_contour.core.samplers.climbing import climbing
 from numpyro_contour.core.samplers.steps_by_height import LevelSteps
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
@@ -175,7 +180,7 @@ def test_energies_that_were_never_seen_keep_nothing_waiting():
     centres = 0.5 * (bins.edges[1:] + bins.edges[:-1])
 
     def visit(learning, bin_number):
-        return learnt(
+        return update_wang_landau(
             learning,
             bins,
             centres[bin_number],
@@ -191,7 +196,7 @@ def test_energies_that_were_never_seen_keep_nothing_waiting():
         return jax.lax.scan(lambda state, j: (visit(state, j), state.gain), learning, numbers)
 
     below_the_top, trip = np.tile(np.r_[3:10, 10:3:-1], 100), np.r_[3:12, 10:3:-1]
-    learning, gains = visits(first_learning(12), jnp.asarray(below_the_top))
+    learning, gains = visits(initial_wang_landau(12), jnp.asarray(below_the_top))
     np.testing.assert_array_equal(gains, 0.5)
     # Up and down at the top is no climb.
     _, gains = visits(learning, jnp.asarray(np.r_[3:12, 10, 11, 10, 11]))
@@ -201,13 +206,13 @@ def test_energies_that_were_never_seen_keep_nothing_waiting():
     np.testing.assert_allclose(gains[: 4 * len(trip) : len(trip)], [0.5, 0.25, 0.125, 0.0625])
     steps = len(below_the_top) + 400 * len(trip)
     assert float(learning.gain) == pytest.approx(12 / steps, rel=1e-3)
-    log_theta = log_theta_of(learning, bins, 1.0)
+    log_theta = normalised_log_theta(learning, bins, 1.0)
     np.testing.assert_allclose(log_theta[:3], log_theta[3], rtol=1e-5)
     # A deeper mode is found: theta there begins from that of the lowest bin before it.
     begun = visit(learning, jnp.asarray(1))
     assert float(begun.gain) == 0.5
     assert int(begun.steps) == 1
-    from_there = log_theta_of(begun, bins, 1.0)
+    from_there = normalised_log_theta(begun, bins, 1.0)
     np.testing.assert_allclose(from_there[1] - from_there[2:4], [0.5, 0.5], atol=1e-4)
     np.testing.assert_allclose(from_there[0], from_there[1], rtol=1e-5)
 

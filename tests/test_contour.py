@@ -12,7 +12,7 @@ from numpyro_contour.core.flattening.psi import (
     Flattening,
     log_flattening,
     log_psi,
-    nodes,
+    log_psi_at_nodes,
 )
 from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, initial_theta, update_theta
 
@@ -22,7 +22,9 @@ BARE = Flattening(one_sided=False, multiplier_bound=None)
 
 
 def all_nodes(log_theta, flattening, temperature=1.0):
-    return np.asarray(nodes(log_theta, jnp.arange(20), PARTITION, temperature, flattening))
+    return np.asarray(
+        log_psi_at_nodes(log_theta, jnp.arange(20), PARTITION, temperature, flattening)
+    )
 
 
 def shaped_one_by_one(log_theta, one_sided, drop):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour.core.diffusions import DRIFT_LIMIT, langevin, underdamped
+from numpyro_contour.core.diffusions import DRIFT_LIMIT, Step, langevin, underdamped
 
 
 def stationary_variance(noise, step_size, steps=20_000, chains=512):
@@ -17,7 +17,7 @@ def stationary_variance(noise, step_size, steps=20_000, chains=512):
 
     def body(carry, key):
         x, memory = carry
-        proposal = diffusion.propose(key, x, memory, x, step_size, 1.0, 1.0)
+        proposal = diffusion.propose(key, x, memory, x, Step(step_size, 1.0))
         return (proposal.position, proposal.memory), jnp.mean(proposal.position**2)
 
     start = random.normal(random.key(0), (chains,))
@@ -44,12 +44,12 @@ def test_a_step_is_its_formula():
     key, eps, tau, multiplier = random.key(7), 0.2, 1.5, -0.4
     fresh = random.normal(key, (2,))
     scale = np.sqrt(2 * tau * eps)
-    averaged = langevin("averaged").propose(key, x, last, g, eps, tau, multiplier)
+    averaged = langevin("averaged").propose(key, x, last, g, Step(eps, tau, multiplier))
     np.testing.assert_allclose(
         averaged.position, x - eps * multiplier * g + scale * (last + fresh) / 2, rtol=1e-6
     )
     np.testing.assert_array_equal(averaged.memory, fresh)
-    independent = langevin("independent").propose(key, x, (), g, eps, tau, multiplier)
+    independent = langevin("independent").propose(key, x, (), g, Step(eps, tau, multiplier))
     np.testing.assert_allclose(
         independent.position, x - eps * multiplier * g + scale * fresh, rtol=1e-6
     )
@@ -59,13 +59,13 @@ def test_the_drift_is_clipped_and_says_so():
     x = jnp.zeros(2)
     scale = np.sqrt(2 * 0.01)
     propose = langevin("independent").propose
-    steep = propose(random.key(0), x, (), jnp.array([1e6, 1.0]), 0.01, 1.0, 1.0)
+    steep = propose(random.key(0), x, (), jnp.array([1e6, 1.0]), Step(0.01, 1.0))
     noise = scale * random.normal(random.key(0), (2,))
     np.testing.assert_allclose(
         steep.position - noise, [-DRIFT_LIMIT * scale, -0.01], rtol=1e-5, atol=1e-7
     )
     assert bool(steep.clipped)
-    assert not bool(propose(random.key(0), x, (), jnp.ones(2), 0.01, 1.0, 1.0).clipped)
+    assert not bool(propose(random.key(0), x, (), jnp.ones(2), Step(0.01, 1.0)).clipped)
 
 
 @pytest.mark.parametrize("made", [langevin, underdamped])
@@ -74,7 +74,7 @@ def test_a_drift_without_a_limit_is_the_plain_step(made):
     diffusion = made(noise="independent", drift_limit=math.inf)
     memory = diffusion.init(random.key(0), x)
     ends = [
-        diffusion.propose(random.key(0), x, memory, scale * g, 0.01, 1.0, 1.0)
+        diffusion.propose(random.key(0), x, memory, scale * g, Step(0.01, 1.0))
         for scale in (1.0, 0.0)
     ]
     np.testing.assert_allclose(ends[0].position - ends[1].position, -0.01 * g, rtol=1e-4)
@@ -85,7 +85,7 @@ def test_a_drift_without_a_limit_is_the_plain_step(made):
 
 def test_without_temperature_it_is_gradient_descent():
     x = jnp.array([1.0, 2.0])
-    proposal = langevin("independent").propose(random.key(0), x, (), 1e5 * x, 0.01, 0.0, 1.0)
+    proposal = langevin("independent").propose(random.key(0), x, (), 1e5 * x, Step(0.01, 0.0))
     np.testing.assert_allclose(proposal.position, x - 0.01 * 1e5 * x)
     assert not bool(proposal.clipped)
 
@@ -94,7 +94,7 @@ def test_positions_may_be_any_pytree():
     tree = {"a": jnp.ones((2, 3)), "b": [jnp.zeros(()), jnp.ones(4)]}
     diffusion = langevin()
     proposal = diffusion.propose(
-        random.key(1), tree, diffusion.init(random.key(0), tree), tree, 0.1, 1.0, 1.0
+        random.key(1), tree, diffusion.init(random.key(0), tree), tree, Step(0.1, 1.0)
     )
     assert jax.tree.map(jnp.shape, proposal.position) == jax.tree.map(jnp.shape, tree)
     flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(proposal.memory)])

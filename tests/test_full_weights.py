@@ -20,9 +20,9 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
-from numpyro_contour.core.diffusions import langevin
+from numpyro_contour.core.diffusions import Step, langevin
 from numpyro_contour.core.samplers.chain import start
-from numpyro_contour.core.samplers.contour import noise_of_move
+from numpyro_contour.core.samplers.energy_noise import energy_noise_of_move
 from numpyro_contour.examples import mixture
 from numpyro_contour.plots import plot_energy_histogram
 from numpyro_contour.runs.energies_over_all_rows import full_energies
@@ -122,8 +122,8 @@ def test_the_injected_noise_makes_room_for_the_noise_of_the_drift():
 
     def move(key, gradient, factor):
         zero = jnp.zeros(1)
-        arguments = (zero, (), gradient, step, 1.0)
-        proposed = diffusion.propose(key, *arguments, multiplier, spread**2).position
+        numbers = Step(step, 1.0, multiplier, spread**2)
+        proposed = diffusion.propose(key, zero, (), gradient, numbers).position
         injected = proposed + step * 1.5 * multiplier * gradient
         return injected - step * 1.5 * factor * gradient
 
@@ -145,12 +145,12 @@ def test_the_noise_of_energies_is_told_from_both_ends_of_a_move():
         for z in (x, y)
     )
     # The rise of a quadratic is that of the mean gradient along the move.
-    assert float(noise_of_move(before, after)) < 1e-10
+    assert float(energy_noise_of_move(before, after)) < 1e-10
     n, sd = 100_000, 1.7
 
     def noisily(key):
         noise = sd * random.normal(key, (2,))
-        return noise_of_move(
+        return energy_noise_of_move(
             before._replace(potential_energy=before.potential_energy + noise[0]),
             after._replace(potential_energy=after.potential_energy + noise[1]),
         )

@@ -20,7 +20,7 @@ ROOMS = {
     "schedules": ("numpyro arviz", "checks"),
     "core.arrays": ("numpyro arviz", ""),
     "core.diffusions": ("numpyro arviz", "core.arrays checks"),
-    "core.flattening": ("numpyro arviz", "checks"),
+    "core.flattening": ("numpyro arviz", "core.arrays checks schedules"),
     "core.samplers": (
         "numpyro arviz",
         "core.arrays core.diffusions core.flattening checks schedules",

@@ -7,7 +7,7 @@ import pytest
 from jax import random
 from scipy.linalg import solve_discrete_lyapunov
 
-from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.core.diffusions import Step, langevin, nose_hoover, rmsprop, underdamped
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.schedules import Constant
 
@@ -19,7 +19,7 @@ def normals(shape=(2,)):
 
 
 def propose(diffusion, x, memory, g, step_size, temperature=1.0, multiplier=1.0):
-    return diffusion.propose(KEY, x, memory, g, step_size, temperature, multiplier)
+    return diffusion.propose(KEY, x, memory, g, Step(step_size, temperature, multiplier))
 
 
 def second_moments(diffusion, step_size, gradient, size, steps=3000, chains=512, tau=1.0):
@@ -29,7 +29,7 @@ def second_moments(diffusion, step_size, gradient, size, steps=3000, chains=512,
         x, memory = carry
         key_move, key_gradient = random.split(key)
         g = gradient(key_gradient, x)
-        proposal = diffusion.propose(key_move, x, memory, g, step_size, tau, 1.0)
+        proposal = diffusion.propose(key_move, x, memory, g, Step(step_size, tau))
         return (proposal.position, proposal.memory), proposal.position**2
 
     @jax.jit
@@ -168,8 +168,8 @@ def test_a_step_of_the_thermostat_is_its_formula():
     expected = f + (u @ u / 2 - eps * tau) / tau
     np.testing.assert_allclose(proposal.memory.friction, expected, rtol=1e-5)
     # Without a thermostat's motion the splitting is the underdamped one.
-    still = nose_hoover(c).propose(KEY, x, nose_hoover(c).init(KEY, x), g, 1e-10, tau, 1.0)
-    plain = underdamped(c).propose(KEY, x, jnp.zeros(2), g, 1e-10, tau, 1.0)
+    still = nose_hoover(c).propose(KEY, x, nose_hoover(c).init(KEY, x), g, Step(1e-10, tau))
+    plain = underdamped(c).propose(KEY, x, jnp.zeros(2), g, Step(1e-10, tau))
     np.testing.assert_allclose(still.memory.velocity, plain.memory, rtol=1e-4)
 
 
@@ -182,8 +182,8 @@ def test_a_preconditioner_is_a_change_of_units():
         a, b = x, x / jnp.sqrt(m)
         memory_a, memory_b = scaled.init(KEY, a), plain.init(KEY, b)
         for key in random.split(random.key(1), 5):
-            p = scaled.propose(key, a, memory_a, curvature * a, 0.2, 1.0, 1.0)
-            q = plain.propose(key, b, memory_b, m * curvature * b, 0.2, 1.0, 1.0)
+            p = scaled.propose(key, a, memory_a, curvature * a, Step(0.2, 1.0))
+            q = plain.propose(key, b, memory_b, m * curvature * b, Step(0.2, 1.0))
             a, memory_a, b, memory_b = p.position, p.memory, q.position, q.memory
         np.testing.assert_allclose(a / jnp.sqrt(m), b, rtol=1e-5)
 
@@ -215,8 +215,8 @@ def test_a_memory_follows_to_another_position(make):
                 key_place, key_move = random.split(key)
                 y = random.normal(key_place)
                 if follows:
-                    memory = diffusion.follow(memory, y, x, y, eps, 1.0)
-                proposal = diffusion.propose(key_move, y, memory, y, eps, 1.0, 1.0)
+                    memory = diffusion.relocate(memory, y, x, y, Step(eps, 1.0))
+                proposal = diffusion.propose(key_move, y, memory, y, Step(eps, 1.0))
                 return (proposal.position, proposal.memory), proposal.position**2
 
             squares = jax.lax.scan(body, (x, memory), random.split(key, steps))[1]
@@ -234,17 +234,17 @@ def test_a_memory_follows_to_another_position(make):
 def test_preconditioned_memories_follow_as_their_diffusion_does():
     x, y, g = jnp.array([1.0, -2.0]), jnp.array([0.5, 0.5]), jnp.array([0.3, 0.7])
     diffusion = rmsprop(lambda p, c: underdamped(preconditioner=p, curvature=c), curvature=True)
-    memory = diffusion.propose(KEY, x, diffusion.init(KEY, x), g, 0.1, 1.0, 1.0).memory
-    moved = diffusion.follow(memory, y, g, 3 * g, 0.1, 1.0)
+    memory = diffusion.propose(KEY, x, diffusion.init(KEY, x), g, Step(0.1, 1.0)).memory
+    moved = diffusion.relocate(memory, y, g, 3 * g, Step(0.1, 1.0))
     inner = underdamped(preconditioner=1 / (1e-5 + jnp.abs(g)))
-    expected = inner.follow(memory.inner, y, g, 3 * g, 0.1, 1.0)
+    expected = inner.relocate(memory.inner, y, g, 3 * g, Step(0.1, 1.0))
     np.testing.assert_allclose(moved.inner, expected, rtol=1e-4)
     np.testing.assert_array_equal(moved.slopes.position, y)
     np.testing.assert_array_equal(moved.slopes.gradient, 3 * g)
     thermostat = nose_hoover()
     warm = thermostat.init(KEY, x)
-    expected = underdamped(preconditioner=None).follow(warm.velocity, y, g, 3 * g, 0.1, 1.0)
-    found = thermostat.follow(warm, y, g, 3 * g, 0.1, 1.0)
+    expected = underdamped(preconditioner=None).relocate(warm.velocity, y, g, 3 * g, Step(0.1, 1.0))
+    found = thermostat.relocate(warm, y, g, 3 * g, Step(0.1, 1.0))
     np.testing.assert_allclose(found.velocity, expected, rtol=1e-6)
     assert found.friction == warm.friction
 
@@ -294,7 +294,7 @@ def test_the_curvature_makes_up_for_a_preconditioner_of_the_position(make):
         def propose_at(key, x, memory):
             m, curvature = gradient_and_more(x)
             diffusion = make(noise="independent", preconditioner=m, curvature=curvature)
-            return diffusion.propose(key, x, memory, x, eps, 1.0, 1.0)
+            return diffusion.propose(key, x, memory, x, Step(eps, 1.0))
 
         @jax.jit
         @jax.vmap

@@ -10,12 +10,12 @@ from jax import random
 from scipy import stats
 
 from numpyro_contour.core.diffusions import langevin
-from numpyro_contour.core.diffusions.diffusion import keep
+from numpyro_contour.core.diffusions.diffusion import memory_unchanged
 from numpyro_contour.core.samplers.chain import Chain
 from numpyro_contour.core.samplers.replica_exchange import (
-    renew,
+    reevaluate,
     replica_exchange,
-    shifted,
+    shift_energies,
 )
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.examples import mixture
@@ -183,7 +183,7 @@ def at_positions(sampler, positions, energy=square):
     hotter = hotter._replace(
         guard=hotter.guard._replace(step_scale=0.9**count, refused=count),
     )
-    return renew(random.key(1), state._replace(hotter=hotter), energy)
+    return reevaluate(random.key(1), state._replace(hotter=hotter), energy)
 
 
 def positions_of(state):
@@ -194,8 +194,8 @@ def test_a_swap_exchanges_places_and_nothing_else():
     step_size, positions = 1e-4, [10.0, 1.0]
     keys = random.split(random.key(3))
 
-    def after(follow=keep, **arguments):
-        diffusion = langevin()._replace(follow=follow)
+    def after(relocate=memory_unchanged, **arguments):
+        diffusion = langevin()._replace(relocate=relocate)
         ladder = Constant(1.0), Constant(3.0)
         sampler = replica_exchange(diffusion, Constant(step_size), ladder, noisy=False, **arguments)
         return sampler.step(keys, at_positions(sampler, positions), square)
@@ -212,7 +212,7 @@ def test_a_swap_exchanges_places_and_nothing_else():
     assert swapped.swaps == 1
     assert apart.swap_attempts == 0
 
-    followed = after(follow=langevin().follow)
+    followed = after(relocate=langevin().relocate)
     change = math.sqrt(step_size / 2) * (hot.gradient - cold.gradient)
     np.testing.assert_allclose(followed.chain.memory, cold.memory + change, rtol=1e-4)
     scale = hot.guard.step_scale / 3.0
@@ -307,10 +307,10 @@ def test_the_variance_survives_an_energy_whose_square_is_too_large():
 def test_energies_are_shifted_renewed_and_placed_in_all_replicas():
     sampler = of(1e-6, (1.0, 3.0, 9.0))
     state = at_positions(sampler, [1.0, 2.0, 3.0])
-    raised = shifted(state, 5.0)
+    raised = shift_energies(state, 5.0)
     np.testing.assert_allclose(raised.chain.potential_energy, 6.0)
     np.testing.assert_allclose(raised.hotter.potential_energy, [9.0, 14.0])
-    renewed = renew(random.key(0), raised, lambda key, x: (3 * x, x - 1))
+    renewed = reevaluate(random.key(0), raised, lambda key, x: (3 * x, x - 1))
     np.testing.assert_allclose(renewed.chain.potential_energy, 3.0)
     np.testing.assert_allclose(renewed.hotter.potential_energy, [6.0, 9.0])
     np.testing.assert_allclose(renewed.hotter.gradient, [1.0, 2.0])

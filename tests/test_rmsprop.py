@@ -10,7 +10,7 @@ import pytest
 from jax import random
 
 from numpyro_contour import EnergyPartition, weighted_samples
-from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.core.diffusions import Step, langevin, nose_hoover, rmsprop, underdamped
 
 HESSIAN = np.array([9.0, 0.5])
 
@@ -24,7 +24,7 @@ def walk(diffusion, steps, step_size=0.01, temperature=1.0):
     memory = diffusion.init(random.key(0), x)
     places = [x]
     for key in random.split(random.key(1), steps):
-        proposal = diffusion.propose(key, x, memory, HESSIAN * x, step_size, temperature, 1.0)
+        proposal = diffusion.propose(key, x, memory, HESSIAN * x, Step(step_size, temperature))
         x, memory = proposal.position, proposal.memory
         places.append(x)
     return np.stack(places), memory
@@ -58,7 +58,7 @@ def test_a_refused_move_counts_its_gradient_once():
     diffusion = rmsprop(langevin_of)
     x = jnp.ones(2)
     memory = diffusion.init(random.key(0), x)
-    proposal = diffusion.propose(random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+    proposal = diffusion.propose(random.key(1), x, memory, x, Step(0.1, 1.0))
     assert int(proposal.memory.steps) == 1
     assert int(proposal.memory_if_refused.steps) == 0
 
@@ -88,7 +88,7 @@ def test_it_samples_the_target_where_the_noise_of_minibatches_makes_the_precondi
             key_move, key_gradient = random.split(key)
             g = hessian * x + sd * random.normal(key_gradient, (2,))
             # Steps so short that the gradient's noise adds little heat.
-            proposal = diffusion.propose(key_move, x, memory, g, step_size / 50, 1.0, 1.0)
+            proposal = diffusion.propose(key_move, x, memory, g, Step(step_size / 50, 1.0))
             return (proposal.position, proposal.memory), proposal.position**2
 
         start = (x, diffusion.init(key_memory, x))

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numpyro_contour.core.arrays.interpolation import interpolation_weights
+from numpyro_contour.core.flattening.wang_landau import gaussian_log_theta
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.climbing import gaussian_log_theta, hats
 from numpyro_contour.core.samplers.steps_by_height import (
     TARGET_ACCEPTANCE,
     initial_steps,
-    learn_steps,
-    shares,
+    update_steps,
 )
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -86,22 +86,23 @@ def test_theta_of_a_gaussian_is_that_of_its_energies():
     assert np.ptp(difference[5:]) < 2.5
 
 
-def test_parts_of_bins_and_levels_add_up_to_one():
-    bins = partition()
-    for energy in (-9.0, 0.0, 7.0, 50.0, 129.9, 200.0):
-        assert float(hats(bins, energy).sum()) == pytest.approx(1, abs=1e-5)
-        assert float(shares(bins.height(energy)).sum()) == pytest.approx(1, abs=1e-5)
+def test_interpolation_weights_are_those_of_numpy():
+    values = np.array([3.0, -1.0, 4.0, 1.0])
+    for place in (-2.0, 0.0, 0.25, 1.9, 3.0, 9.0):
+        weights = interpolation_weights(jnp.asarray(place), 4)
+        assert float(weights.sum()) == pytest.approx(1, abs=1e-6)
+        assert float(weights @ values) == pytest.approx(np.interp(place, np.arange(4), values))
 
 
 def test_steps_are_learnt_where_they_are_made():
     steps = initial_steps(jnp.zeros(()), jnp.ones(2))
     low, high = jnp.asarray(0.0), jnp.asarray(1.0)
     for _ in range(50):
-        steps = learn_steps(steps, low, 1.0, low, jnp.array([2.0, 1.0]))
-        steps = learn_steps(steps, high, 0.0, high, jnp.array([20.0, 1.0]))
+        steps = update_steps(steps, low, 1.0, low, jnp.array([2.0, 1.0]))
+        steps = update_steps(steps, high, 0.0, high, jnp.array([20.0, 1.0]))
     assert steps.log_step_size[0] > 0 > steps.log_step_size[-1]
     assert steps.log_step_size[1] == 0
     np.testing.assert_allclose(steps.square[0], [4.0, 1.0], rtol=0.1)
     np.testing.assert_allclose(steps.square[-1], [400.0, 1.0], rtol=0.1)
-    same = learn_steps(steps, low, TARGET_ACCEPTANCE, low, jnp.array([2.0, 1.0]))
+    same = update_steps(steps, low, TARGET_ACCEPTANCE, low, jnp.array([2.0, 1.0]))
     assert float(same.log_step_size[0]) == pytest.approx(float(steps.log_step_size[0]), abs=1e-6)

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 
 from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.adaptation.warmup import StageEnergies
-from numpyro_contour.core.flattening.widening_partition import Edges, WideningPartition
-from numpyro_contour.core.samplers.climbing import (
-    ClimbingState,
-    first_learning,
+from numpyro_contour.core.flattening.wang_landau import (
     gaussian_log_theta,
-    log_theta_of,
+    initial_wang_landau,
+    normalised_log_theta,
 )
+from numpyro_contour.core.flattening.widening_partition import Edges, WideningPartition
+from numpyro_contour.core.samplers.climbing import ClimbingState
 from numpyro_contour.core.samplers.steps_by_height import LevelSteps, initial_steps
 
 #: Bins from below the typical energies to the top.
@@ -87,11 +87,11 @@ def renewed_climb(
     renews = seen.renews & (seen.is_pilot | deeper) & jnp.isfinite(new.lower)
     partition = jax.tree.map(lambda a, b: jnp.where(renews, a, b), new, old)
 
-    fresh = first_learning(old.num_bins)
+    fresh = initial_wang_landau(old.num_bins)
     moved = carried_correction(state, partition, temperature)
     begun = fresh._replace(correction=jnp.where(seen.is_pilot, fresh.correction, moved))
     learning = jax.tree.map(lambda a, b: jnp.where(renews, a, b), begun, state.learning)
-    log_theta = log_theta_of(learning, partition, temperature)
+    log_theta = normalised_log_theta(learning, partition, temperature)
     # The pilot's moves were all at typical energies.
     alike = initial_steps(state.levels.log_step_size[0], state.levels.square[0])
     pilot_ended = renews & seen.is_pilot

@@ -30,7 +30,7 @@ from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.contour_state import ContourState
-from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at, log_psi_at_nodes
+from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at, log_psi_of_chain
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.moves import Moves, langevin_moves
@@ -225,7 +225,7 @@ class Kernel(MCMCKernel):
         """Log Psi at the nodes of the bins, (num_bins,), by a theta of one chain."""
         assert self.flattening is not None
         temperature = self.temperature(state.sampler.chain.steps)
-        return log_psi_at_nodes(state, log_theta, temperature, self.flattening)
+        return log_psi_of_chain(state, log_theta, temperature, self.flattening)
 
     @property
     def node_offset(self) -> float:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from numpyro_contour import checks
 from numpyro_contour.adaptation.tuning import Tuning, least_noisy_step_size
 from numpyro_contour.core.diffusions import NOISES, Diffusion, langevin, nose_hoover, underdamped
-from numpyro_contour.core.diffusions.underdamped import check_momentum, coefficient
+from numpyro_contour.core.diffusions.underdamped import check_momentum, momentum_coefficient
 
 
 class FoundStep(NamedTuple):
@@ -153,10 +153,10 @@ def _step_with_momentum(
     The noise of 1 / (1 - c) gradients adds up before the velocity forgets the first.
     """
     of_langevin = jnp.exp(tuning.step_size.log_average)
-    c = coefficient(momentum, friction, of_langevin)
+    c = momentum_coefficient(momentum, friction, of_langevin)
     limit = (1 - c) * least_noisy_step_size(tuning, temperature)
     if found_preconditioner:
         limit = jnp.minimum(limit, largest)
     step_size = jnp.minimum((1 + c) * of_langevin, limit)
-    forgets = 1 - coefficient(momentum, friction, step_size)
+    forgets = 1 - momentum_coefficient(momentum, friction, step_size)
     return FoundStep(step_size, step_size / forgets, forgets)

@@ -1,4 +1,4 @@
-"""Operations on arrays that JAX lacks: exact sums, cheap random bits, pytrees as vectors.
+"""Operations on arrays that JAX lacks: exact sums, fast random bits, pytrees as vectors.
 
 It imports nothing else of this package.
 """

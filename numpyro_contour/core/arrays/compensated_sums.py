@@ -1,7 +1,7 @@
-"""Sums of very many numbers that lose nothing to rounding.
+"""Sums of very many numbers without loss by rounding.
 
-A float32 holds seven digits, and the energies of ten million rows add up to eight before the point.
-Each sum therefore carries what its rounding lost (Knuth's two-sum).
+A float32 holds seven digits, but the energies of ten million rows add up to a number with eight
+digits before the point. Each sum therefore carries what rounding has lost (Knuth's two-sum).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Few enough terms that their plain sum loses less than the terms themselves have lost.
+# So few terms that their plain sum loses less than the terms themselves have lost.
 _BLOCK = 32
 
 
@@ -42,7 +42,7 @@ def add(one: Sum, other: Sum) -> Sum:
 
 
 def total(values: jax.Array) -> Sum:
-    """The sum over the first axis: of short blocks as they are, of the blocks by halves.
+    """The sum over the first axis: a plain one within short blocks, then pairwise over the blocks.
 
     Source: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
     """

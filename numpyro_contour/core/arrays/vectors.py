@@ -1,4 +1,4 @@
-"""Positions as flat vectors: one fused operation a step instead of one for each site."""
+"""Positions as vectors: a step is then one fused operation instead of one for each site."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def ravel(tree: Any) -> jax.Array:
     return leaves[0] if len(leaves) == 1 else jnp.concatenate(leaves)
 
 
-def unravel_like(flat: jax.Array, tree: Any) -> Any:
-    """The inverse of `ravel`, in the shapes of `tree`; leading axes of `flat` are batches."""
+def unravel_like(vector: jax.Array, tree: Any) -> Any:
+    """The inverse of `ravel`, in the shapes of `tree`; leading axes of `vector` are batches."""
     leaves, structure = jax.tree.flatten(tree)
-    batch = jnp.ndim(flat) - 1
+    batch = jnp.ndim(vector) - 1
     shapes = [jnp.shape(leaf)[batch:] for leaf in leaves]
     ends = [0]
     for shape in shapes:
@@ -27,14 +27,14 @@ def unravel_like(flat: jax.Array, tree: Any) -> Any:
     return jax.tree.unflatten(
         structure,
         [
-            flat[..., a:b].reshape(flat.shape[:batch] + shape).astype(jnp.result_type(leaf))
+            vector[..., a:b].reshape(vector.shape[:batch] + shape).astype(jnp.result_type(leaf))
             for a, b, shape, leaf in zip(ends, ends[1:], shapes, leaves)
         ],
     )
 
 
 def leaf_names(tree: Any) -> list[str]:
-    """The leaves of a pytree named after their places: of a potential it may be any."""
+    """Names of the leaves of a pytree, after their places in it."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     root = "" if isinstance(tree, dict) else "z."
     names = [root + jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
@@ -42,7 +42,7 @@ def leaf_names(tree: Any) -> list[str]:
 
 
 def coordinate_names(tree: Any, batch: int = 0) -> list[str]:
-    """The coordinates of `ravel`, as `name[i, j]`, of leaves with `batch` leading axes."""
+    """Names of the coordinates of `ravel`, as `name[i, j]`; leaves have `batch` leading axes."""
     return [
         f"{name}[{', '.join(map(str, place))}]" if place else name
         for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree))
@@ -51,6 +51,6 @@ def coordinate_names(tree: Any, batch: int = 0) -> list[str]:
 
 
 def by_chain(leaf: Any, ndim: int) -> np.ndarray:
-    """A field of a state with the chain as first axis, which one chain of `ndim` axes lacks."""
+    """A field of a state with the chain as first axis; the field of one chain has `ndim` axes."""
     array = np.asarray(leaf)
     return array[None] if array.ndim == ndim else array

@@ -8,6 +8,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     NOISES,
     Diffusion,
     Proposal,
+    Step,
     clip_drift,
 )
 from numpyro_contour.core.diffusions.langevin import langevin
@@ -20,6 +21,7 @@ __all__ = [
     "NOISES",
     "Diffusion",
     "Proposal",
+    "Step",
     "clip_drift",
     "langevin",
     "nose_hoover",

@@ -1,11 +1,4 @@
-"""What all diffusions share: their form, their noise and the clipping of their drift.
-
-A diffusion is a pair of functions, `init(key, position) -> memory` and
-`propose(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise)`, a
-`Proposal`, over positions of any pytree. It proposes only; samplers/base.py decides whether the
-move is made. A third function, `follow(memory, position, before, after, step_size, temperature) ->
-memory`, is for samplers that put a chain elsewhere.
-"""
+"""What all diffusions share: their form, their noise and the clipping of their drift."""
 
 from __future__ import annotations
 
@@ -18,52 +11,57 @@ from jax import random
 
 from numpyro_contour.core.arrays.random_bits import normal
 
-#: The drift is clipped to so many standard deviations of the injected noise, per coordinate.
+#: The largest drift of a coordinate, in standard deviations of the injected noise.
 DRIFT_LIMIT = 3.0
 
-#: The ways in which noise is injected; see `langevin`.
+#: The ways of injecting noise; see `langevin`.
 NOISES = ("averaged", "independent")
 
 
 class Proposal(NamedTuple):
-    """Where a diffusion would move."""
+    """A proposed move of a diffusion."""
 
-    #: the position, in the structure of the one that it leaves
+    #: the new position, in the structure of the old one
     position: Any
-    #: what the diffusion remembers from step to step (the last normals, a velocity)
+    #: what the diffusion remembers for its next step, such as the last normals or a velocity
     memory: Any
-    #: what it remembers if the move is refused
+    #: what it remembers if the sampler refuses the move
     memory_if_refused: Any
     #: whether the drift was clipped in any coordinate
     clipped: jax.Array
 
 
-def keep(
-    memory: Any,
-    position: Any,
-    before: Any,
-    after: Any,
-    step_size: jax.Array,
-    temperature: jax.Array,
-) -> Any:
-    """`follow` for a memory that has nothing to do with the position."""
+class Step(NamedTuple):
+    """The numbers that a sampler chooses for one step."""
+
+    #: epsilon > 0
+    step_size: jax.Array
+    #: tau, at least 0
+    temperature: jax.Array
+    #: the gradient multiplier lambda, 1 for a density that is not flattened
+    multiplier: jax.Array | float = 1.0
+    #: the variance of the multiplier, which noise of the energies gives it
+    multiplier_variance: jax.Array | float = 0.0
+
+
+def memory_unchanged(memory: Any, position: Any, before: Any, after: Any, step: Step) -> Any:
+    """`relocate` for a memory that does not depend on the position."""
     return memory
 
 
 class Diffusion(NamedTuple):
     """A diffusion as pure functions over positions of any pytree.
 
-    It proposes only: a sampler decides whether the move is made.
+    It only proposes moves: a sampler decides whether they are made.
     """
 
     #: `(key, position) -> memory`
     init: Callable[..., Any]
-    #: `(key, position, memory, gradient, step_size, temperature, multiplier, multiplier_noise) ->
-    #: Proposal`, the last two the gradient multiplier and its variance
-    propose: Callable[..., Proposal]
-    #: `(memory, position, before, after, step_size, temperature) -> memory`, the memory where a
-    #: chain was put elsewhere, by the gradients at the old and the new position
-    follow: Callable[..., Any] = keep
+    #: `(key, position, memory, gradient, step) -> Proposal`, with a `Step`
+    propose: Callable[[jax.Array, Any, Any, Any, Step], Proposal]
+    #: `(memory, position, before, after, step) -> memory`, the memory of a chain that another
+    #: algorithm has put at `position`, from the gradients before and after that
+    relocate: Callable[[Any, Any, Any, Any, Step], Any] = memory_unchanged
 
 
 def normal_like(key: jax.Array, tree: Any) -> Any:
@@ -93,18 +91,18 @@ def normal_like(key: jax.Array, tree: Any) -> Any:
 
 
 def clip_drift(drift: Any, scale: Any, drift_limit: float = DRIFT_LIMIT) -> tuple[Any, jax.Array]:
-    r"""A drift within some standard deviations of the injected noise, coordinate by coordinate.
+    r"""A drift clipped to some standard deviations of the injected noise in each coordinate.
 
     .. math:: \min\{\max\{d_i, -L s_i\}, L s_i\}
 
     Args:
         drift: d, any pytree.
-        scale: s, the standard deviation of the injected noise, in the structure of `drift`; where
-            it is 0 nothing is clipped.
+        scale: s, the standard deviation of the injected noise, in the structure of `drift`. Where
+            it is 0, nothing is clipped.
         drift_limit: L > 0. Defaults to 3.
 
     Returns:
-        `(drift, clipped)`: the drift, and whether that changed a coordinate, ().
+        `(drift, clipped)`: the drift, and whether any coordinate was clipped, ().
 
     Example:
         >>> import jax.numpy as jnp
@@ -120,86 +118,89 @@ def clip_drift(drift: Any, scale: Any, drift_limit: float = DRIFT_LIMIT) -> tupl
     return jax.tree.map(lambda d, b: jnp.clip(d, -b, b), drift, limit), clipped
 
 
-def remaining(noise: jax.Array, temperature: jax.Array) -> jax.Array:
-    r"""What is left of the injected noise's standard deviation beside the gradient's noise.
+def injected_noise_scale(noise: jax.Array, temperature: jax.Array) -> jax.Array:
+    r"""The factor of the injected noise's standard deviation that makes room for gradient noise.
 
     .. math:: \sqrt{\max\{1 - n / (2 \tau), 0.05\}}
 
     Args:
-        noise: n, what the gradient's noise adds to the variance of a step, in units in which the
-            injected noise has :math:`2 \tau`.
-        temperature: :math:`\tau`; at 0 nothing is injected.
+        noise: n, what the noise of the gradient adds to the variance of a step, in units in which
+            the injected noise adds :math:`2 \tau`.
+        temperature: :math:`\tau`; at 0 no noise is injected.
     """
     share = jnp.where(temperature > 0, noise / jnp.maximum(2 * temperature, 1e-30), 0.0)
     return jnp.sqrt(jnp.maximum(1 - share, 0.05))
 
 
-def roots(preconditioner: Any, like: Any) -> Any:
-    """The square roots of the diagonal of M, ones where there is none."""
+def preconditioner_sqrt(preconditioner: Any, like: Any) -> Any:
+    """The diagonal of the square root of M; ones if `preconditioner` is None."""
     if preconditioner is None:
         return jax.tree.map(lambda x: jnp.ones((), jnp.result_type(x)), like)
     return jax.tree.map(jnp.sqrt, preconditioner)
 
 
-def kicks(
+def velocity_kick(
     gradient: Any,
     root: Any,
-    factor: jax.Array,
+    time: jax.Array,
     multiplier: jax.Array | float,
     temperature: jax.Array,
     curvature: Any,
     drift_limit: float = DRIFT_LIMIT,
 ) -> tuple[Any, jax.Array]:
-    r"""What a gradient takes from the velocity :math:`v = M^{-1/2} \dot x`, and if it was clipped.
+    r"""What a gradient subtracts from the velocity :math:`v = M^{-1/2} \dot x`.
 
     .. math:: f \bigl(\lambda M^{1/2} \nabla U - \tau \nabla \cdot M^{1/2}\bigr)
 
-    It is clipped where a Langevin step of the same displacement is.
+    It is clipped where a Langevin step of the same displacement would be.
 
     Args:
         gradient: :math:`\nabla U`.
         root: the diagonal of :math:`M^{1/2}`.
-        factor: f, the time for which the gradient acts.
+        time: f, the time for which the gradient acts.
         multiplier: :math:`\lambda`, the gradient multiplier.
         temperature: :math:`\tau`.
         curvature: the derivative of each diagonal element of M in its own coordinate, or None.
-        drift_limit: the most standard deviations of the noise of that step.
+        drift_limit: the largest drift, in standard deviations of the noise of that step.
+
+    Returns:
+        `(kick, clipped)`: the change, and whether it was clipped in any coordinate, ().
     """
-    kick = jax.tree.map(lambda g, r: factor * multiplier * r * g, gradient, root)
+    kick = jax.tree.map(lambda g, r: time * multiplier * r * g, gradient, root)
     scale = jax.tree.map(lambda k: 2 * jnp.sqrt(temperature), kick)
     kick, clipped = clip_drift(kick, scale, drift_limit)
     if curvature is not None:
         kick = jax.tree.map(
-            lambda k, c, r: k - factor * temperature * c / (2 * r), *(kick, curvature, root)
+            lambda k, c, r: k - time * temperature * c / (2 * r), *(kick, curvature, root)
         )
     return kick, clipped
 
 
-def with_kick_of(
+def relocate_velocity(
     velocity: Any,
     before: Any,
     after: Any,
     root: Any,
-    factor: jax.Array,
+    time: jax.Array,
     temperature: jax.Array,
     drift_limit: float = DRIFT_LIMIT,
 ) -> Any:
-    r"""A velocity that is to receive its next kick from another gradient.
+    r"""The velocity of a chain that was put elsewhere, where its next kick is another one.
 
     .. math:: v - \tfrac f2 M^{1/2} (\nabla U(x) - \nabla U(y))
 
-    Velocities are remembered between kicks. The velocity at the time of the position, half a kick
-    later, is independent of the position, and that is what is kept.
+    The memory holds the velocity half a kick before the time of the position. Only the velocity at
+    that time itself is independent of the position, and this one stays the same.
 
     Args:
         velocity: v.
         before: the gradient at the old position x.
         after: the gradient at the new position y.
         root: the diagonal of :math:`M^{1/2}`.
-        factor: f, the time for which a gradient acts.
+        time: f, the time for which a gradient acts.
         temperature: :math:`\tau`.
-        drift_limit: as in `kicks`.
+        drift_limit: as for `velocity_kick`.
     """
-    old, _ = kicks(before, root, factor, 1.0, temperature, None, drift_limit)
-    new, _ = kicks(after, root, factor, 1.0, temperature, None, drift_limit)
+    old, _ = velocity_kick(before, root, time, 1.0, temperature, None, drift_limit)
+    new, _ = velocity_kick(after, root, time, 1.0, temperature, None, drift_limit)
     return jax.tree.map(lambda v, a, b: v - 0.5 * (a - b), velocity, old, new)

@@ -13,11 +13,12 @@ from numpyro_contour.core.diffusions.diffusion import (
     NOISES,
     Diffusion,
     Proposal,
+    Step,
     clip_drift,
+    injected_noise_scale,
     normal_like,
-    remaining,
-    roots,
-    with_kick_of,
+    preconditioner_sqrt,
+    relocate_velocity,
 )
 
 
@@ -35,38 +36,39 @@ def langevin(
 
     with :math:`\lambda_k` the gradient multiplier (1 for plain Langevin). The noise is
     :math:`\xi_k = (R_k + R_{k+1}) / 2` when "averaged" and :math:`\xi_k = R_{k+1}` when
-    "independent", R standard normal. At the same single gradient a step, averaging lowers the bias
-    of a step from first to second order, so that steps may be 8 to 20 times larger.
+    "independent", with R standard normal. Both take a single gradient for each step, but averaging
+    lowers the bias from first to second order in the step size, so that steps may be 8 to 20 times
+    larger.
 
     Args:
         noise: "averaged" (default) or "independent".
         preconditioner: the diagonal of M > 0, in the structure of a position. None (default) for 1.
-        gradient_noise: V, the variance of the gradient estimate in each coordinate. The injected
-            noise is made smaller by what the noise of the drift adds, of its variance
+        gradient_noise: V, the variance of the gradient estimate in each coordinate. The variance of
+            the injected noise is reduced by what the noise of the drift adds, a share of
             :math:`\epsilon M (\lambda^2 V + W g^2) / (2 \tau)` with W the variance of the
-            multiplier, up to 95 %. None (default) for no such correction.
-        curvature: where M depends on the position, the derivative of each of its diagonal elements
-            in its own coordinate, so that :math:`\tau\epsilon\, \nabla\cdot M` is added to the
-            drift. None (default) where M is fixed.
-        drift_limit: the most standard deviations of the injected noise that the drift moves a
-            coordinate, > 0. Defaults to 3; `math.inf` for the plain scheme of the papers.
+            multiplier, but by no more than 95 %. None (default) for no such correction.
+        curvature: if M depends on the position, the derivative of each of its diagonal elements in
+            its own coordinate, so that :math:`\tau\epsilon\, \nabla\cdot M` is added to the
+            drift. None (default) if M is fixed.
+        drift_limit: the largest drift of a coordinate, in standard deviations of the injected
+            noise, > 0. Defaults to 3; `math.inf` gives the plain scheme of the papers.
 
     Returns:
         A `Diffusion`; its memory is R_k.
 
     Raises:
-        ValueError: `noise` is neither, or `drift_limit` is not above 0.
+        ValueError: `noise` is unknown, or `drift_limit` is not above 0.
 
-    Source: Leimkuhler and Matthews (2013), the limit of BAOAB at high friction, "averaged"; Welling
-    and Teh (2011), equation (4), "independent".
+    Source: Leimkuhler and Matthews (2013), the limit of BAOAB at high friction, for "averaged";
+    Welling and Teh (2011), equation (4), for "independent".
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.diffusions import Step, langevin
         >>> diffusion = langevin()
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -77,16 +79,8 @@ def langevin(
     def init(key: jax.Array, position: Any) -> Any:
         return normal_like(key, position) if averaged else ()
 
-    def propose(
-        key: jax.Array,
-        position: Any,
-        memory: Any,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
-    ) -> Proposal:
+    def propose(key: jax.Array, position: Any, memory: Any, gradient: Any, step: Step) -> Proposal:
+        step_size, temperature, multiplier, multiplier_variance = step
         if preconditioner is None:
             drift = jax.tree.map(lambda g: (step_size * multiplier) * g, gradient)
             common = jnp.sqrt(2 * temperature * step_size)
@@ -99,10 +93,12 @@ def langevin(
             drift, clipped = clip_drift(drift, scale, drift_limit)
             if gradient_noise is not None:
                 noise = jax.tree.map(
-                    lambda r, v, g: r * (multiplier**2 * v + multiplier_noise * g**2),
+                    lambda r, v, g: r * (multiplier**2 * v + multiplier_variance * g**2),
                     *(rate, gradient_noise, gradient),
                 )
-                scale = jax.tree.map(lambda s, n: s * remaining(n, temperature), scale, noise)
+                scale = jax.tree.map(
+                    lambda s, n: s * injected_noise_scale(n, temperature), scale, noise
+                )
         if curvature is not None:
             drift = jax.tree.map(lambda d, c: d - temperature * step_size * c, drift, curvature)
         fresh = normal_like(key, position)
@@ -111,18 +107,11 @@ def langevin(
         memory = fresh if averaged else ()
         return Proposal(moved, memory, memory, clipped)
 
-    def follow(
-        memory: Any,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-    ) -> Any:
-        # R times the root of tau is a velocity.
-        root = roots(preconditioner, position)
-        at_one = jnp.ones_like(temperature)
-        factor = jnp.sqrt(2 * step_size / temperature)
-        return with_kick_of(memory, before, after, root, factor, at_one, drift_limit)
+    def relocate(memory: Any, position: Any, before: Any, after: Any, step: Step) -> Any:
+        # R times the square root of tau is a velocity.
+        root = preconditioner_sqrt(preconditioner, position)
+        at_one = jnp.ones_like(step.temperature)
+        time = jnp.sqrt(2 * step.step_size / step.temperature)
+        return relocate_velocity(memory, before, after, root, time, at_one, drift_limit)
 
-    return Diffusion(init, propose, follow) if averaged else Diffusion(init, propose)
+    return Diffusion(init, propose, relocate) if averaged else Diffusion(init, propose)

@@ -12,10 +12,11 @@ from numpyro_contour.core.diffusions.diffusion import (
     NOISES,
     Diffusion,
     Proposal,
-    kicks,
+    Step,
     normal_like,
-    roots,
-    with_kick_of,
+    preconditioner_sqrt,
+    relocate_velocity,
+    velocity_kick,
 )
 from numpyro_contour.core.diffusions.underdamped import check_momentum
 
@@ -23,9 +24,9 @@ from numpyro_contour.core.diffusions.underdamped import check_momentum
 class Thermostat(NamedTuple):
     """Memory of `nose_hoover`."""
 
-    #: M^(-1/2) times the velocity of the position, of variance tau
+    #: M^(-1/2) times the velocity of the position; its variance is tau
     velocity: Any
-    #: the share of the velocity that a step takes away, on average
+    #: f, about the share of the velocity that is lost in a step
     friction: jax.Array
 
 
@@ -37,30 +38,30 @@ def nose_hoover(
 ) -> Diffusion:
     r"""Underdamped Langevin dynamics whose friction adapts to the noise of the gradient.
 
-    With noise "independent" Algorithm 2 of Ding et al., in velocities
+    With noise "independent", this is Algorithm 2 of Ding et al., written in velocities
     :math:`v = u / \sqrt\epsilon` and with :math:`a = 1 - c`,
 
     .. math:: v_{k+1} = (1 - f_k) v_k - \sqrt\epsilon\, \lambda_k M^{1/2} \nabla\tilde U(x_k)
               + \sqrt{2 a \tau}\, R_{k+1}, \quad x_{k+1} = x_k + \sqrt\epsilon M^{1/2} v_{k+1},
               \quad f_{k+1} = f_k + \epsilon \Bigl(\frac{|v_{k+1}|^2}{d \tau} - 1\Bigr)
 
-    and with "averaged" the splitting BADODAB of the same dynamics, with
-    :math:`h^2 = 2\epsilon / (1 + c)` as in `underdamped`, whose friction is moved by half of
-    :math:`h^2 (|v|^2 / (d \tau) - 1)` on both sides of
+    and with "averaged", it is the splitting BADODAB of the same dynamics, with
+    :math:`h^2 = 2\epsilon / (1 + c)` as in `underdamped`. The friction then changes by half of
+    :math:`h^2 (|v|^2 / (d \tau) - 1)` before and after
     :math:`v \leftarrow e^{-f} v + \sqrt{\tau \log(1/c)\, (1 - e^{-2f}) / f}\, R`.
 
-    The friction f settles where the mean kinetic energy is that of the temperature, whatever the
-    variance of the gradient's noise, as long as that is the same in all preconditioned
-    coordinates and everywhere. Variances of positions are then too small by a share of f / 2 with
-    "independent", and right to second order with "averaged".
+    The friction f settles at a value where the mean kinetic energy is that of the temperature,
+    whatever the variance of the gradient noise is, provided that it is the same everywhere and in
+    all preconditioned coordinates. The variances of positions are then too small by a share of
+    f / 2 with "independent", and correct to second order with "averaged".
 
     Args:
-        momentum: c in (0, 1), which says how much noise is injected; the friction starts at the
+        momentum: c in (0, 1), which sets how much noise is injected. The friction starts at the
             value that balances it. None (default) for 0.9.
         noise: "averaged" (default) or "independent".
         preconditioner: the diagonal of M > 0, in the structure of a position. None (default) for 1.
-        curvature: where M depends on the position, the derivative of each of its diagonal elements
-            in its own coordinate. None (default) where M is fixed.
+        curvature: if M depends on the position, the derivative of each of its diagonal elements in
+            its own coordinate. None (default) if M is fixed.
 
     Returns:
         A `Diffusion`; its memory is a `Thermostat`. Its temperature must be above 0.
@@ -72,11 +73,11 @@ def nose_hoover(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import nose_hoover
+        >>> from numpyro_contour.core.diffusions import Step, nose_hoover
         >>> diffusion = nose_hoover()
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -88,34 +89,28 @@ def nose_hoover(
         at_rest = jax.tree.map(jnp.zeros_like, position)
         return Thermostat(at_rest, jnp.asarray(balance, jnp.result_type(float)))
 
-    def time(step_size: jax.Array) -> jax.Array:
-        """The time of a step."""
+    def step_time(step_size: jax.Array) -> jax.Array:
+        """The time h of a step."""
         return jnp.sqrt(2 * step_size / (1 + c)) if averaged else jnp.sqrt(step_size)
 
     def propose(
-        key: jax.Array,
-        position: Any,
-        memory: Thermostat,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
+        key: jax.Array, position: Any, memory: Thermostat, gradient: Any, step: Step
     ) -> Proposal:
+        step_size, temperature, multiplier, _ = step
         velocity, friction = memory
         size = sum(jnp.size(x) for x in jax.tree.leaves(position))
-        root = roots(preconditioner, position)
-        h = time(step_size)
-        kick, clipped = kicks(gradient, root, h, multiplier, temperature, curvature)
+        root = preconditioner_sqrt(preconditioner, position)
+        h = step_time(step_size)
+        kick, clipped = velocity_kick(gradient, root, h, multiplier, temperature, curvature)
 
-        def heat(velocity: Any) -> jax.Array:
+        def friction_change(velocity: Any) -> jax.Array:
             squares = jax.tree.map(lambda v: jnp.sum(v**2), velocity)
             return h**2 * (jax.tree.reduce(jnp.add, squares) / (size * temperature) - 1)
 
         fresh = normal_like(key, position)
         if averaged:
             kicked = jax.tree.map(lambda v, k: v - k, velocity, kick)
-            friction = friction + 0.5 * heat(kicked)
+            friction = friction + 0.5 * friction_change(kicked)
             kept = jnp.exp(-friction)
             # (1 - exp(-2 f)) / f, which is 2 at f = 0
             near = jnp.abs(friction) < 1e-4
@@ -123,29 +118,24 @@ def nose_hoover(
             rate = jnp.where(near, 2 - 2 * friction, -jnp.expm1(-2 * safe) / safe)
             sd = jnp.sqrt(temperature * balance * rate)
             moving = jax.tree.map(lambda v, n: kept * v + sd * n, kicked, fresh)
-            friction = friction + 0.5 * heat(moving)
+            friction = friction + 0.5 * friction_change(moving)
             path = jax.tree.map(lambda a, b: 0.5 * (a + b), kicked, moving)
         else:
             sd = jnp.sqrt(2 * balance * temperature)
             moving = jax.tree.map(
                 lambda v, k, n: (1 - friction) * v - k + sd * n, velocity, kick, fresh
             )
-            friction = friction + heat(moving)
+            friction = friction + friction_change(moving)
             path = moving
         moved = jax.tree.map(lambda x, r, v: x + h * r * v, position, root, path)
         turned = Thermostat(jax.tree.map(jnp.negative, velocity), memory.friction)
         return Proposal(moved, Thermostat(moving, friction), turned, clipped)
 
-    def follow(
-        memory: Thermostat,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
+    def relocate(
+        memory: Thermostat, position: Any, before: Any, after: Any, step: Step
     ) -> Thermostat:
-        root, h = roots(preconditioner, position), time(step_size)
-        velocity = with_kick_of(memory.velocity, before, after, root, h, temperature)
+        root, h = preconditioner_sqrt(preconditioner, position), step_time(step.step_size)
+        velocity = relocate_velocity(memory.velocity, before, after, root, h, step.temperature)
         return memory._replace(velocity=velocity)
 
-    return Diffusion(init, propose, follow)
+    return Diffusion(init, propose, relocate)

@@ -1,4 +1,4 @@
-"""Diagonal preconditioning by a running mean of squared gradients, for any diffusion (pSGLD)."""
+"""Diagonal preconditioning by a running mean of squared gradients (pSGLD), for any diffusion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
-from numpyro_contour.core.diffusions.diffusion import Diffusion, Proposal
+from numpyro_contour.core.diffusions.diffusion import Diffusion, Proposal, Step
 
 
 class RMSprop(NamedTuple):
@@ -17,21 +17,22 @@ class RMSprop(NamedTuple):
 
     #: steps so far
     steps: jax.Array
-    #: running mean of squared gradients, up to the bias of its start
+    #: running mean of squared gradients, not yet corrected for its start at 0
     squares: Any
-    #: the last position and gradient, and running means of products of their changes; () without
-    #: the curvature term
+    #: what the curvature term needs, a `Slopes`; () without that term
     slopes: Any
-    #: memory of the diffusion that is preconditioned
+    #: memory of the preconditioned diffusion
     inner: Any
 
 
 class Slopes(NamedTuple):
-    """What the curvature term needs: the diagonal of the Hessian, by regression."""
+    """The regression that estimates the diagonal of the Hessian for the curvature term."""
 
+    #: the last position
     position: Any
+    #: the gradient there
     gradient: Any
-    #: running mean of the change of the gradient times that of the position
+    #: running mean of the change of the gradient times the change of the position
     products: Any
     #: running mean of the squared change of the position
     squares: Any
@@ -48,24 +49,25 @@ def rmsprop(
     .. math:: S_k = \alpha S_{k-1} + (1 - \alpha) \nabla\tilde U(x_k)^2, \qquad
               M_k = \frac{1}{\lambda + \sqrt{S_k / (1 - \alpha^k)}}
 
-    and with the curvature term, which M's dependence on the position asks for,
+    and with the curvature term, which is needed since M depends on the position,
 
     .. math:: \frac{\partial M_i}{\partial x_i}
               = -(1 - \alpha) \frac{M_i^2}{\sqrt{S_i}}\, \partial_i \tilde U\, H_{ii}
 
-    The diagonal of the Hessian H is found by regression of the changes of the gradient on those of
-    the position, at no further gradient. The correction of S by :math:`1 - \alpha^k` keeps the
-    first steps from being ten times too long.
+    The diagonal of the Hessian H is estimated by a regression of the changes of the gradient on the
+    changes of the position, which takes no further gradients. Dividing S by :math:`1 - \alpha^k`
+    keeps the first steps from being ten times too long.
 
-    M settles, and draws are those of the target, where S is the noise of minibatches. Where S
-    follows the gradient at the chain's own place, within :math:`1 / (1 - \alpha)` steps, M depends
-    on the chain's past, and the draws are biased in a way that the curvature term corrects in part.
+    If the noise of minibatches dominates S, then M settles and the draws are those of the target.
+    If S follows the gradient at the position of the chain, within :math:`1 / (1 - \alpha)` steps,
+    then M depends on the past of the chain and the draws are biased. The curvature term corrects a
+    part of this bias.
 
     Args:
-        make: `(preconditioner, curvature) -> Diffusion`, called in each step.
+        make: `(preconditioner, curvature) -> Diffusion`, called at each step.
         decay: :math:`\alpha` in (0, 1). Defaults to 0.99.
         floor: :math:`\lambda > 0`. Defaults to 1e-5.
-        curvature: whether to add the curvature term. Defaults to False, as is usual.
+        curvature: whether to add the curvature term. Defaults to False, which is usual.
 
     Returns:
         A `Diffusion`; its memory is an `RMSprop`.
@@ -77,11 +79,11 @@ def rmsprop(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import langevin, rmsprop
+        >>> from numpyro_contour.core.diffusions import Step, langevin, rmsprop
         >>> diffusion = rmsprop(lambda m, c: langevin("independent", m, curvature=c))
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -102,13 +104,13 @@ def rmsprop(
     def mean(old: Any, new: Any) -> Any:
         return jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, old, new)
 
-    def scaled(squares: Any, count: jax.Array) -> tuple[Any, Any]:
-        """The size of the gradients and the diagonal of M."""
+    def size_and_preconditioner(squares: Any, count: jax.Array) -> tuple[Any, Any]:
+        """The root mean square of the gradients, and the diagonal of M."""
         size = jax.tree.map(lambda s: jnp.sqrt(s / (1 - decay**count)), squares)
         return size, jax.tree.map(lambda s: 1 / (floor + s), size)
 
     def regress(slopes: Slopes, position: Any, gradient: Any, count: jax.Array) -> Slopes:
-        """The running means after one more move; the first position has none behind it."""
+        """The running means after one more move; there is no move before the first position."""
 
         def change(new: Any, old: Any) -> Any:
             return jax.tree.map(lambda a, b: jnp.where(count > 1, a - b, 0.0), new, old)
@@ -121,18 +123,11 @@ def rmsprop(
         )
 
     def propose(
-        key: jax.Array,
-        position: Any,
-        memory: RMSprop,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
+        key: jax.Array, position: Any, memory: RMSprop, gradient: Any, step: Step
     ) -> Proposal:
         count = memory.steps + 1
         squares = mean(memory.squares, jax.tree.map(lambda g: g**2, gradient))
-        size, preconditioner = scaled(squares, count)
+        size, preconditioner = size_and_preconditioner(squares, count)
         slopes, change = memory.slopes, None
         if curvature:
             slopes = regress(memory.slopes, position, gradient, count)
@@ -140,36 +135,18 @@ def rmsprop(
                 lambda m, s, g, p, q: -(1 - decay) * m**2 / (s + floor) * g * p / (q + 1e-30),
                 *(preconditioner, size, gradient, slopes.products, slopes.squares),
             )
-        proposal = make(preconditioner, change).propose(
-            key,
-            position,
-            memory.inner,
-            gradient,
-            step_size,
-            temperature,
-            multiplier,
-            multiplier_noise,
-        )
+        proposal = make(preconditioner, change).propose(key, position, memory.inner, gradient, step)
         return proposal._replace(
             memory=RMSprop(count, squares, slopes, proposal.memory),
-            # The same gradient is seen again: it counts once.
+            # The same gradient comes again at the next attempt: it counts once.
             memory_if_refused=memory._replace(inner=proposal.memory_if_refused),
         )
 
-    def follow(
-        memory: RMSprop,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-    ) -> RMSprop:
-        _, preconditioner = scaled(memory.squares, jnp.maximum(memory.steps, 1))
-        inner = make(preconditioner, None).follow(
-            memory.inner, position, before, after, step_size, temperature
-        )
-        # The way to the new position says nothing of the curvature.
+    def relocate(memory: RMSprop, position: Any, before: Any, after: Any, step: Step) -> RMSprop:
+        _, preconditioner = size_and_preconditioner(memory.squares, jnp.maximum(memory.steps, 1))
+        inner = make(preconditioner, None).relocate(memory.inner, position, before, after, step)
+        # The jump to the new position is no move of the diffusion: the regression leaves it out.
         slopes = memory.slopes._replace(position=position, gradient=after) if curvature else ()
         return memory._replace(inner=inner, slopes=slopes)
 
-    return Diffusion(init, propose, follow)
+    return Diffusion(init, propose, relocate)

@@ -13,19 +13,20 @@ from numpyro_contour.core.diffusions.diffusion import (
     NOISES,
     Diffusion,
     Proposal,
-    kicks,
+    Step,
+    injected_noise_scale,
     normal_like,
-    remaining,
-    roots,
-    with_kick_of,
+    preconditioner_sqrt,
+    relocate_velocity,
+    velocity_kick,
 )
 
-#: momentum coefficient where neither it nor a friction is given
+#: The momentum coefficient if neither `momentum` nor `friction` is given.
 DEFAULT_MOMENTUM = 0.9
 
 
 def check_momentum(momentum: Any, friction: Any) -> tuple[float | None, float | None]:
-    """The arguments `momentum` and `friction`, of which one is None afterwards."""
+    """The arguments `momentum` and `friction`; exactly one of the results is None."""
     if friction is not None:
         if momentum is not None:
             raise checks.fail("momentum", momentum, "None where `friction` is given")
@@ -36,10 +37,10 @@ def check_momentum(momentum: Any, friction: Any) -> tuple[float | None, float | 
     return momentum, None
 
 
-def coefficient(
+def momentum_coefficient(
     momentum: float | None, friction: float | None, step_size: jax.Array
 ) -> jax.Array | float:
-    """The momentum coefficient of a step, given or by the friction."""
+    """The momentum coefficient of a step, from whichever of the two arguments is given."""
     if friction is not None:
         return jnp.exp(-friction * jnp.sqrt(step_size))
     assert momentum is not None
@@ -55,59 +56,60 @@ def underdamped(
     curvature: Any = None,
     drift_limit: float = DRIFT_LIMIT,
 ) -> Diffusion:
-    r"""The underdamped Langevin diffusion, whose steps go on in the direction of the last.
+    r"""The underdamped Langevin diffusion, whose steps continue in the direction of the last one.
 
-    With noise "independent" the step of SGHMC in the parametrisation of Saatci and Wilson,
+    With noise "independent", this is the step of SGHMC in the parametrisation of Saatci and Wilson,
 
     .. math:: u_{k+1} = c\, u_k - \epsilon\, \lambda_k M \nabla\tilde U(x_k)
               + \sqrt{2 (1 - c) \tau\epsilon M}\, R_{k+1}, \qquad x_{k+1} = x_k + u_{k+1}
 
-    and with "averaged" the splitting BAOAB of the same dynamics with the same displacement by a
-    gradient, :math:`h^2 = 2\epsilon / (1 + c)`,
+    and with "averaged", it is the splitting BAOAB of the same dynamics, where a gradient causes the
+    same displacement with :math:`h^2 = 2\epsilon / (1 + c)`,
 
     .. math:: v'_k = v_k - h \lambda_k M^{1/2} \nabla\tilde U(x_k), \qquad
               v_{k+1} = c\, v'_k + \sqrt{(1 - c^2) \tau}\, R_{k+1}, \qquad
               x_{k+1} = x_k + \tfrac h2 M^{1/2} (v'_k + v_{k+1})
 
-    which samples a Gaussian without bias at any stable step. Without momentum, c = 0, the one is
-    `langevin("averaged")` after its first step and the other `langevin("independent")`. At
-    temperature 0 both are gradient descent with momentum (the heavy ball). A gradient acts for
-    about :math:`1 / (1 - c)` steps, so that a step of SGLD of
-    :math:`\epsilon / (1 - c)` goes as far in the long run.
+    which samples a Gaussian without bias at any stable step size. Without momentum, c = 0,
+    "independent" equals `langevin("independent")`, and "averaged" equals `langevin("averaged")`
+    after its first step. At temperature 0 both are gradient descent with momentum (the heavy ball).
+    A gradient acts for about :math:`1 / (1 - c)` steps, so that in the long run SGLD with a step
+    size of :math:`\epsilon / (1 - c)` moves as far.
 
     Args:
-        momentum: c in [0, 1). None (default) for 0.9, or what `friction` says.
-        friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`, so
-            that the friction per unit of time stays as steps become smaller. None (default) for c
-            as `momentum` says.
+        momentum: c in [0, 1). None (default) for 0.9, unless `friction` is given.
+        friction: :math:`\gamma > 0`, given instead of c, which is then
+            :math:`c = e^{-\gamma\sqrt\epsilon}`. The friction per unit of time thus stays the same
+            as steps become smaller. None (default) to use `momentum`.
         noise: "averaged" (default) or "independent".
         preconditioner: the diagonal of M > 0, in the structure of a position. None (default) for 1.
-        gradient_noise: V, the variance of the gradient estimate in each coordinate. The injected
-            noise is made smaller by what the noise of the gradient adds, of its variance
+        gradient_noise: V, the variance of the gradient estimate in each coordinate. The variance of
+            the injected noise is reduced by what the noise of the gradient adds, a share of
             :math:`\epsilon M (\lambda^2 V + W g^2) / (2 (1 - c) \tau)` with W the variance of the
-            multiplier, up to 95 %. None (default) for no such correction.
-        curvature: where M depends on the position, the derivative of each of its diagonal elements
-            in its own coordinate. None (default) where M is fixed.
-        drift_limit: the most standard deviations of a Langevin step's noise that the drift moves a
-            coordinate, > 0. Defaults to 3; `math.inf` for the plain scheme of the papers.
+            multiplier, but by no more than 95 %. None (default) for no such correction.
+        curvature: if M depends on the position, the derivative of each of its diagonal elements in
+            its own coordinate. None (default) if M is fixed.
+        drift_limit: the largest drift of a coordinate, in standard deviations of the noise of a
+            Langevin step, > 0. Defaults to 3; `math.inf` gives the plain scheme of the papers.
 
     Returns:
         A `Diffusion`; its memory is the velocity :math:`v = M^{-1/2} u / h`, of variance
-        :math:`\tau`. It starts at rest and turns back where a move is refused.
+        :math:`\tau`. It starts at 0 and is reversed if a move is refused.
 
     Raises:
         ValueError: an argument is out of its range, or both momentum and friction are given.
 
     Source: Chen, Fox and Guestrin (2014), equation (15), in the parametrisation of Saatci and
-    Wilson (2017), Algorithm 1, "independent"; Leimkuhler and Matthews (2013), BAOAB, "averaged".
+    Wilson (2017), Algorithm 1, for "independent"; Leimkuhler and Matthews (2013), BAOAB, for
+    "averaged".
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro_contour.core.diffusions import underdamped
+        >>> from numpyro_contour.core.diffusions import Step, underdamped
         >>> diffusion = underdamped(momentum=0.9)
         >>> x = jnp.ones(2)
         >>> memory = diffusion.init(jax.random.key(0), x)
-        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, 0.1, 1.0, 1.0)
+        >>> proposal = diffusion.propose(jax.random.key(1), x, memory, x, Step(0.1, 1.0))
         >>> proposal.position.shape
         (2,)
     """
@@ -120,35 +122,27 @@ def underdamped(
         return jax.tree.map(jnp.zeros_like, position)
 
     def times(step_size: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
-        """The momentum coefficient, the time h of a step, and that for which a gradient acts."""
-        c = coefficient(momentum, friction, step_size)
+        """The momentum coefficient, the time h of a step, and how long a gradient acts."""
+        c = momentum_coefficient(momentum, friction, step_size)
         h = jnp.sqrt(2 * step_size / (1 + c))
         return c, h, h if averaged else step_size / h
 
-    def propose(
-        key: jax.Array,
-        position: Any,
-        memory: Any,
-        gradient: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-        multiplier: jax.Array | float,
-        multiplier_noise: jax.Array | float = 0.0,
-    ) -> Proposal:
-        c, h, factor = times(step_size)
-        root = roots(preconditioner, position)
-        kick, clipped = kicks(
-            gradient, root, factor, multiplier, temperature, curvature, drift_limit
+    def propose(key: jax.Array, position: Any, memory: Any, gradient: Any, step: Step) -> Proposal:
+        step_size, temperature, multiplier, multiplier_variance = step
+        c, h, time = times(step_size)
+        root = preconditioner_sqrt(preconditioner, position)
+        kick, clipped = velocity_kick(
+            gradient, root, time, multiplier, temperature, curvature, drift_limit
         )
         sd = jnp.sqrt((1 - c**2) * temperature)
         scale = jax.tree.map(lambda x: jnp.asarray(sd, jnp.result_type(x)), position)
         if gradient_noise is not None:
             share = jax.tree.map(
-                lambda r, v, g: step_size * r**2 * (multiplier**2 * v + multiplier_noise * g**2),
+                lambda r, v, g: step_size * r**2 * (multiplier**2 * v + multiplier_variance * g**2),
                 *(root, gradient_noise, gradient),
             )
             scale = jax.tree.map(
-                lambda s, n: s * remaining(n / (1 - c), temperature), *(scale, share)
+                lambda s, n: s * injected_noise_scale(n / (1 - c), temperature), *(scale, share)
             )
         injected = jax.tree.map(lambda s, n: s * n, scale, normal_like(key, position))
         if averaged:
@@ -161,16 +155,9 @@ def underdamped(
         moved = jax.tree.map(lambda x, r, v: x + h * r * v, position, root, path)
         return Proposal(moved, velocity, jax.tree.map(jnp.negative, memory), clipped)
 
-    def follow(
-        memory: Any,
-        position: Any,
-        before: Any,
-        after: Any,
-        step_size: jax.Array,
-        temperature: jax.Array,
-    ) -> Any:
-        factor = times(step_size)[2]
-        root = roots(preconditioner, position)
-        return with_kick_of(memory, before, after, root, factor, temperature, drift_limit)
+    def relocate(memory: Any, position: Any, before: Any, after: Any, step: Step) -> Any:
+        time = times(step.step_size)[2]
+        root = preconditioner_sqrt(preconditioner, position)
+        return relocate_velocity(memory, before, after, root, time, step.temperature, drift_limit)
 
-    return Diffusion(init, propose, follow)
+    return Diffusion(init, propose, relocate)

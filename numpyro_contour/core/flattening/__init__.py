@@ -1,4 +1,4 @@
 """The energy partition, theta, the flattening function Psi, and the updates that learn theta.
 
-It may import the root's `checks`.
+It may import `core.arrays`, and `checks` and `schedules` from the root.
 """

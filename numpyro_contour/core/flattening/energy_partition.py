@@ -16,13 +16,13 @@ class EnergyPartition:
 
     .. math:: J(u) = \lfloor (u - u_{lower}) / \Delta u \rfloor \text{ clipped to } 0 \ldots m - 1
 
-    The first bin also takes everything below `lower`, the last everything above `upper`, so
-    starting or staying outside is legal: the density is not flattened there. (The paper numbers
-    bins from 1, and its :math:`u_1` is `lower + width`.)
+    The first bin also holds everything below `lower`, and the last one everything above `upper`. A
+    chain may start or stay outside, where the density is not flattened. (The paper numbers bins
+    from 1, and its :math:`u_1` is `lower + width`.)
 
-    A range that reaches from the energy of the best mode to the energy of the barriers between
-    modes is what helps; bins of half a standard deviation of the energy within a mode resolve it.
-    It is a pytree, so that chains may differ in `lower` and `upper`.
+    The range should reach from the energy of the best mode to the energy of the barriers between
+    modes. A bin width of half a standard deviation of the energy within a mode is small enough. A
+    partition is a pytree, so that chains may differ in `lower` and `upper`.
 
     Args:
         lower: potential energy at the lower edge of the first bin, in nats.
@@ -66,18 +66,18 @@ class EnergyPartition:
             energy: potential energies in nats, of any shape.
 
         Returns:
-            Places, of the shape of `energy`, i at the left edge of bin i; they are not clipped.
+            Coordinates of the shape of `energy`, not clipped; the left edge of bin i is at i.
         """
         return (energy - self.lower) / self.width
 
     def rate(self, energy: jax.Array) -> jax.Array:
-        """How many bins a nat makes at a potential energy: the slope of `coordinate`.
+        """The number of bins per nat at a potential energy: the slope of `coordinate`.
 
         Args:
             energy: potential energies in nats, of any shape.
 
         Returns:
-            Bins for each nat; one number for all energies where bins are equal.
+            Bins per nat; a single number, as all bins are equal.
         """
         return 1 / jnp.asarray(self.width)
 
@@ -88,7 +88,7 @@ class EnergyPartition:
             energy: potential energies in nats, of any shape.
 
         Returns:
-            Numbers of bins from 0, of the shape of `energy`; 0 for NaN.
+            Indices of bins from 0, of the shape of `energy`; 0 for NaN.
         """
         clipped = jnp.clip(self.coordinate(energy), 0, self.num_bins - 1)
         return jnp.floor(jnp.nan_to_num(clipped)).astype(jnp.int32)

@@ -1,4 +1,4 @@
-r"""Psi, the flattening function: log theta interpolated over the energies, and its weights."""
+r"""Psi, the flattening function: theta interpolated over the energies, and the weights from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.theta import ThetaState
 
-#: Distance in bin widths from a bin's left edge to the node that carries its log theta.
+#: The distance from the left edge of a bin to the node that has its log theta, in bin widths.
 NODE_OFFSETS = {"forward": 0.0, "midpoint": 0.5, "backward": 1.0}
 
 INTERPOLATIONS = tuple(NODE_OFFSETS)
@@ -22,11 +22,13 @@ WEIGHTS = ("consistent", "piecewise")
 class Flattening:
     """How the density is flattened; the arguments are those of `ContourSGLD`."""
 
-    #: how much is flattened, at least 0; 0 is nothing, 1 is to equal probability of all bins
+    #: the strength of flattening, at least 0; with 0 there is none, and with 1 all bins become
+    #: equally probable
     zeta: float = 0.75
-    #: where log theta of a bin stands, at its left edge "forward", "midpoint" or "backward"
+    #: the node of a bin is at its left edge ("forward"), centre ("midpoint") or right edge
+    #: ("backward")
     interpolation: str = "forward"
-    #: whether Psi never rises with the energy
+    #: whether Psi is kept from rising with the energy
     one_sided: bool = True
     #: lower bound of the gradient multiplier, below 1, or None
     multiplier_bound: float | None = -1.0
@@ -39,36 +41,36 @@ class LogPsi(NamedTuple):
     value: jax.Array
     #: 1 + zeta * tau * dlogPsi/du
     gradient_multiplier: jax.Array
-    #: whether the bound of the slope is what decides the multiplier
+    #: whether the multiplier is at its bound
     bounded: jax.Array
 
 
 def _largest_drop(
     partition: EnergyPartition, temperature: jax.Array | float, flattening: Flattening
 ) -> jax.Array | float:
-    """How much log Psi may fall from a node to the next for the multiplier to keep its bound."""
+    """The largest drop of log Psi between two nodes that keeps the multiplier above its bound."""
     bound = flattening.multiplier_bound
     if bound is None or flattening.zeta == 0:
         return jnp.inf
-    # Infinite where a schedule ends at a temperature of 0: nothing is flattened there.
+    # Infinite at temperature 0, where a schedule may end and nothing is flattened.
     return (1 - bound) * partition.width / (flattening.zeta * temperature)
 
 
-def nodes(
+def log_psi_at_nodes(
     log_theta: jax.Array,
     at: jax.Array,
     partition: EnergyPartition,
     temperature: jax.Array | float,
     flattening: Flattening,
 ) -> jax.Array:
-    r"""Values of log Psi at the nodes `at`: the lowest function of its shape above log theta.
+    r"""Log Psi at the nodes `at`: the lowest function above log theta that has the right shape.
 
     .. math:: \log\Psi_j = \max_i \{\log\theta(i) - B \max(j - i, 0)\}
 
     where :math:`B = (1 - b) \Delta u / (\zeta\tau)` is the largest drop of log Psi over a bin that
-    keeps the gradient multiplier above its bound b. Bins to the right of j take part because Psi is
-    one-sided: it never rises with the energy. Without a bound or without one-sidedness that half of
-    the maximum is left out.
+    keeps the gradient multiplier above its bound b. Bins to the right of j count because Psi is
+    one-sided: it never rises with the energy. If Psi has no bound, the bins to the left are left
+    out; if it is not one-sided, the bins to the right.
 
     Args:
         log_theta: log theta, (num_bins,).
@@ -83,10 +85,11 @@ def nodes(
     Example:
         >>> import jax.numpy as jnp
         >>> from numpyro_contour import EnergyPartition
-        >>> from numpyro_contour.core.flattening.psi import Flattening, nodes
+        >>> from numpyro_contour.core.flattening.psi import Flattening, log_psi_at_nodes
         >>> log_theta = jnp.array([-3.0, -1.0, -9.0])
         >>> partition = EnergyPartition(0.0, 3.0, 3)
-        >>> nodes(log_theta, jnp.arange(3), partition, 1.0, Flattening(zeta=1.0)).tolist()
+        >>> shape = Flattening(zeta=1.0)
+        >>> log_psi_at_nodes(log_theta, jnp.arange(3), partition, 1.0, shape).tolist()
         [-1.0, -1.0, -3.0]
     """
     if flattening.multiplier_bound is None and not flattening.one_sided:
@@ -112,8 +115,8 @@ def log_psi(
     .. math:: \log\Psi(u) = (1 - t) \log\Psi_j + t \log\Psi_{j+1}, \qquad
               \lambda(u) = 1 + \zeta\tau \frac{\log\Psi_{j+1} - \log\Psi_j}{\Delta u}
 
-    for an energy at the share t of the way from the node of bin j to the next; constant, with a
-    multiplier of 1, outside the nodes. The sampled density is
+    for an energy between the nodes of bins j and j + 1, with t the share of the way from the one to
+    the other. Outside the nodes Psi is constant and the multiplier is 1. The sampled density is
     :math:`\pi(x) / \Psi(U(x))^\zeta`.
 
     Args:
@@ -124,7 +127,7 @@ def log_psi(
         flattening: zeta and the shape of Psi.
 
     Returns:
-        A `LogPsi`: log Psi, the gradient multiplier, and whether its bound decides it.
+        A `LogPsi`: log Psi, the gradient multiplier, and whether that is at its bound.
 
     Source: Deng, Lin and Liang (2020), equations (5) and (6) for "backward", section D.1 for
     "forward".
@@ -143,7 +146,7 @@ def log_psi(
     inside = (place >= 0) & (place < last)
     place = jnp.nan_to_num(jnp.clip(place, 0, last))
     left = jnp.minimum(jnp.floor(place), last - 1).astype(jnp.int32)
-    ends = nodes(log_theta, left + jnp.arange(2), partition, temperature, flattening)
+    ends = log_psi_at_nodes(log_theta, left + jnp.arange(2), partition, temperature, flattening)
     rise = ends[1] - ends[0]
     slope = jnp.where(inside, rise * partition.rate(energy), 0.0)
     value = ends[0] + (place - left) * rise
@@ -152,7 +155,7 @@ def log_psi(
     if flattening.multiplier_bound is not None:
         drop = _largest_drop(partition, temperature, flattening)
         bounded = inside & (rise <= -(1 - 1e-4) * drop)
-        # With a zeta of a million the rounding error of a rise counts many multipliers.
+        # With a zeta of a million, the rounding error of the rise would break the bound.
         multiplier = jnp.maximum(multiplier, flattening.multiplier_bound)
     return LogPsi(value, multiplier.astype(log_theta.dtype), bounded)
 
@@ -171,8 +174,8 @@ def log_flattening(
         psi: `log_psi` of the same theta at the energy.
         energy_bin: J, from 0, ().
         flattening: zeta and the shape of Psi.
-        weight: "consistent" (default) for the continuous Psi that drives the drift, "piecewise" for
-            the paper's :math:`\theta(J)^\zeta`.
+        weight: "consistent" (default) for the continuous Psi that drives the drift, or "piecewise"
+            for the paper's :math:`\theta(J)^\zeta`.
 
     Returns:
         The log weight, ().

@@ -1,7 +1,7 @@
 r"""Theta, the probabilities of the energy bins, and one step of stochastic approximation.
 
-Theta lives in log space with a floor: in float32 the theta of a trapped chain underflows within a
-million steps, and its logarithm is then not a number.
+Theta is kept in log space with a floor. In float32, the theta of a trapped chain would underflow
+within a million steps, and its logarithm would then not be finite.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from numpyro_contour import checks
 
-#: Lowest log theta: assumption A1 of the paper keeps theta in a compact set.
+#: The lowest log theta: assumption A1 of the paper keeps theta in a compact set.
 LOG_THETA_FLOOR = -40.0
 
-#: Highest gain of one visit: with 1 all other bins would have no probability left.
+#: The highest gain of one visit: a gain of 1 would leave the other bins without probability.
 MAXIMUM_GAIN = 0.999
 
-# A decay of all bins smaller than this is gathered in `ThetaState.decay` before it is applied:
-# one step's decay is below the rounding error of log theta in float32.
+# A decay of all bins below this size is collected in `ThetaState.decay` before it is applied, since
+# the decay of one step is below the rounding error of log theta in float32.
 _DECAY_APPLIED_FROM = 2.0**-10
 
 
@@ -30,14 +30,14 @@ class ThetaState(NamedTuple):
 
     #: log theta, (num_bins,), up to the common `decay`
     log_theta: jax.Array
-    #: a small number still to be taken from every log theta
+    #: a small number that is still to be subtracted from every log theta
     decay: jax.Array
     #: visits of each bin, (num_bins,)
     bin_counts: jax.Array
 
 
 def known_theta(theta: Any, num_bins: int) -> np.ndarray:
-    """A theta that is given, (num_bins,), normalised to sum 1.
+    """The argument `theta`, (num_bins,), normalised to sum to 1.
 
     Raises:
         ValueError: it is not one finite number above 0 for each bin.
@@ -57,14 +57,14 @@ def known_theta(theta: Any, num_bins: int) -> np.ndarray:
 
 
 def initial_theta(num_bins: int, theta: Any = None) -> ThetaState:
-    r"""Theta before any visit: uniform, or as it is given.
+    r"""Theta before any visit: uniform, or the given one.
 
     .. math:: \theta_0(i) = 1 / m
 
     Args:
         num_bins: m, the number of bins.
         theta: known probabilities of the bins, (num_bins,), which need not sum to 1. None (default)
-            for equal ones.
+            for equal probabilities.
 
     Returns:
         A `ThetaState` without visits.
@@ -82,7 +82,7 @@ def initial_theta(num_bins: int, theta: Any = None) -> ThetaState:
     if theta is None:
         log_theta = jnp.full((num_bins,), -jnp.log(num_bins), dtype)
     else:
-        # Of float64: a known probability may be below the least number of float32.
+        # In float64: a known probability may be below the smallest number of float32.
         log_theta = jnp.asarray(np.log(known_theta(theta, num_bins)), dtype)
     return ThetaState(
         log_theta=log_theta,
@@ -91,21 +91,27 @@ def initial_theta(num_bins: int, theta: Any = None) -> ThetaState:
     )
 
 
+def count_visit(theta: ThetaState, energy_bin: jax.Array) -> ThetaState:
+    """The same estimate of theta, with one more visit to a bin."""
+    here = jnp.arange(theta.bin_counts.shape[-1]) == energy_bin
+    return theta._replace(bin_counts=theta.bin_counts + here)
+
+
 def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) -> ThetaState:
-    r"""One step of stochastic approximation towards the visited bin J, done in log space.
+    r"""One step of stochastic approximation towards the visited bin J, in log space.
 
     .. math:: \theta \leftarrow \theta + a (1_J - \theta), \qquad a = e^{\text{log\_gain}} < 1
 
-    With :math:`a = \omega \Psi(U)^\zeta` and x from :math:`\pi / \Psi^\zeta` its fixed point is
-    the mass of each bin, whatever Psi; `random_fields` names other gains.
+    With :math:`a = \omega \Psi(U)^\zeta` and x from :math:`\pi / \Psi^\zeta`, the fixed point is
+    the mass of each bin, whatever Psi is. `log_field` has other gains.
 
     Args:
         theta: the estimate so far.
         energy_bin: J, from 0, ().
-        log_gain: log a, (); a gain that underflows, or -inf, leaves theta as it is.
+        log_gain: log a, (); with -inf, or if the gain underflows, theta does not change.
 
     Returns:
-        The estimate after it, whose visits of the bin are one more.
+        The estimate after the visit, which is counted.
 
     Source: Deng, Lin and Liang (2020), equation (10), where :math:`a = \omega \theta(J)^\zeta`.
 
@@ -120,13 +126,13 @@ def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) 
     decay = theta.decay - jnp.log1p(-amount)
     visited = theta.log_theta[energy_bin]
     raised = visited + jax.nn.softplus(jnp.log(amount) - (visited - decay))
-    # A mask over all bins costs less than a scatter where chains are vectorised.
+    # With vectorised chains, a mask over all bins costs less than a scatter.
     here = jnp.arange(theta.log_theta.shape[-1]) == energy_bin
-    return settled(jnp.where(here, raised, theta.log_theta), decay, theta.bin_counts + here)
+    return apply_decay(jnp.where(here, raised, theta.log_theta), decay, theta.bin_counts + here)
 
 
-def settled(log_theta: jax.Array, decay: jax.Array, bin_counts: jax.Array) -> ThetaState:
-    """The estimate with its decay applied where that is large enough, and above the floor."""
+def apply_decay(log_theta: jax.Array, decay: jax.Array, bin_counts: jax.Array) -> ThetaState:
+    """The estimate with its decay applied if it is large enough, and not below the floor."""
     apply = decay > _DECAY_APPLIED_FROM
     log_theta = jnp.maximum(log_theta - jnp.where(apply, decay, 0.0), LOG_THETA_FLOOR)
     return ThetaState(log_theta, jnp.where(apply, 0.0, decay), bin_counts)

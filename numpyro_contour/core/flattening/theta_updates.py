@@ -1,7 +1,7 @@
-r"""Random fields: the updates of theta that the papers know, by name.
+r"""Random fields: the updates of theta in the papers, by name.
 
 All move theta towards the visited bin J, :math:`\theta(i) \leftarrow \theta(i) + a_i (1_{i=J} -
-\theta(i))`, and differ in the gains :math:`a_i`. The importance weights are none of their business.
+\theta(i))`, and differ in the gains :math:`a_i`. They do not change the importance weights.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.core.flattening.psi import Flattening, LogPsi, log_flattening
-from numpyro_contour.core.flattening.theta import MAXIMUM_GAIN, ThetaState, settled, update_theta
+from numpyro_contour.core.flattening.theta import (
+    MAXIMUM_GAIN,
+    ThetaState,
+    apply_decay,
+    update_theta,
+)
 
 RANDOM_FIELDS = ("consistent", "csgld", "scalable", "penalized")
 
@@ -22,14 +27,14 @@ def log_field(
     energy_bin: jax.Array,
     flattening: Flattening,
 ) -> jax.Array:
-    r"""The logarithm of what multiplies :math:`\omega` in the gain that all bins share.
+    r"""The logarithm of the factor of :math:`\omega` in the gain that all bins share.
 
     .. math:: \Psi(U)^\zeta \text{ (consistent)}, \qquad \theta(J)^\zeta \text{ (csgld, penalized)},
               \qquad \theta(J) \text{ (scalable)}
 
-    With x from the flattened density theta tends to the mass of each bin, but with "scalable" to
-    :math:`\text{mass}^{1/\zeta}`, normalised. Beside a continuous Psi the fields of
-    :math:`\theta(J)` are biased by the bin width.
+    With x from the flattened density, theta tends to the mass of each bin, but with "scalable" to
+    :math:`\text{mass}^{1/\zeta}`, normalised. Combined with a continuous Psi, the fields of
+    :math:`\theta(J)` have a bias from the bin width.
 
     Args:
         random_field: "consistent", "csgld", "scalable" or "penalized".
@@ -67,21 +72,22 @@ def update_penalized(
     log_shared: jax.Array,
     rho: float,
 ) -> ThetaState:
-    r"""A step that takes more from the bins above the visited one, J, renormalised to sum 1.
+    r"""An update that takes more from the bins from the visited one, J, upwards, normalised.
 
     .. math:: a_i = \omega\, (f + \omega \rho\, 1_{i \ge J}) < 1
 
-    Where zeta is so large that :math:`f = \theta(J)^\zeta` underflows, the penalty alone teaches.
+    If zeta is so large that :math:`f = \theta(J)^\zeta` underflows, theta learns from the penalty
+    alone.
 
     Args:
         theta: the estimate so far.
         energy_bin: J, from 0, ().
-        log_omega: log omega, (); -inf leaves theta as it is.
+        log_omega: log omega, (); with -inf theta does not change.
         log_shared: log f, ().
         rho: the penalty, at least 0.
 
     Returns:
-        The estimate after it, whose visits of the bin are one more.
+        The estimate after the visit, which is counted.
 
     Source: Deng, Lin and Liang (2020), equation (57), which leaves theta unnormalised.
 
@@ -95,8 +101,8 @@ def update_penalized(
     """
     shared = jnp.minimum(jnp.exp(log_omega + log_shared), MAXIMUM_GAIN)
     penalty = jnp.minimum(rho * jnp.exp(2 * log_omega), MAXIMUM_GAIN - shared)
-    # All over (1 - shared), which normalisation makes good: a small shared decay of every bin
-    # would be lost in the rounding error of log theta.
+    # Everything is divided by (1 - shared), which normalisation cancels: a small shared decay of
+    # every bin would be lost in the rounding error of log theta.
     shrinking = jnp.log1p(-penalty / (1 - shared))
     bins = jnp.arange(theta.log_theta.shape[-1])
     log_theta = theta.log_theta + jnp.where(bins >= energy_bin, shrinking, 0.0)
@@ -105,7 +111,7 @@ def update_penalized(
     raised = visited + jax.nn.softplus(log_rise - (visited - theta.decay))
     here = bins == energy_bin
     log_theta = jnp.where(here, raised, log_theta)
-    return settled(log_theta, jax.nn.logsumexp(log_theta), theta.bin_counts + here)
+    return apply_decay(log_theta, jax.nn.logsumexp(log_theta), theta.bin_counts + here)
 
 
 def learn(
@@ -116,23 +122,23 @@ def learn(
     log_shared: jax.Array,
     rho: float = 1.0,
 ) -> ThetaState:
-    r"""Theta after a visit of a bin J.
+    r"""Theta after a visit to a bin J.
 
     .. math:: \theta(i) \leftarrow \theta(i) + a_i (1_{i=J} - \theta(i))
 
-    with :math:`a_i = \omega f`, the gain times the field, for all bins; with "penalized" the
-    :math:`a_i` of `update_penalized`.
+    with :math:`a_i = \omega f`, the gain times the field, for all bins, and with the :math:`a_i` of
+    `update_penalized` if `random_field` is "penalized".
 
     Args:
         random_field: "consistent", "csgld", "scalable" or "penalized".
         theta: the estimate so far.
         energy_bin: the visited bin, from 0, ().
-        log_omega: log of the schedule's gain, (); -inf leaves theta as it is.
+        log_omega: log of the scheduled gain, (); with -inf theta does not change.
         log_shared: `log_field` at the visit, ().
         rho: the penalty of "penalized". Defaults to 1.
 
     Returns:
-        The estimate after it, whose visits of the bin are one more.
+        The estimate after the visit, which is counted.
 
     Source: Deng, Lin and Liang (2020), equations (10), (15) and (57).
 

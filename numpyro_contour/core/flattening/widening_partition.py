@@ -15,37 +15,38 @@ class Edges(NamedTuple):
     """The potential energies that make a `WideningPartition`, in nats."""
 
     lower: Any
-    #: up to here all bins are of one width
+    #: up to here all bins have the same width
     typical: Any
-    #: so far above it they are twice as wide
+    #: the distance above `typical` where bins are twice as wide
     reach: Any
-    #: the level from which they are narrower again
+    #: the energy above which they are narrower again
     level: Any
     upper: Any
 
 
 @jax.tree_util.register_pytree_node_class
 class WideningPartition(EnergyPartition):
-    r"""A partition into bins that are even up to the typical energy and widen above it.
+    r"""A partition into bins that are equal up to the typical energy and widen above it.
 
     .. math:: J(u) = \lfloor m\, s(u) / s(u_{upper}) \rfloor, \qquad
               s'(u) = \frac{1}{1 + (u - u_{typical})^+ / r} \cdot
               \begin{cases} 1 & u < u_{level} \\ b & u \ge u_{level} \end{cases}
 
-    A density that is flat over these bins is flat in the logarithm of the energy: a climb of
-    hundreds of nats takes as many bins as one of tens, and steps whose size grows with the energy
-    cross them in as many steps. Between the level of the barriers and the upper end, where chains
-    pass from mode to mode, bins are `dense` times as many.
+    A density that is flat over these bins is flat in the logarithm of the energy. A climb of
+    hundreds of nats then takes as many bins as one of tens, and as many steps if the step size
+    grows with the energy. Chains pass from mode to mode between the level of the barriers and the
+    upper end, and there bins are `dense` times as dense.
 
     Args:
         lower: potential energy at the lower edge of the first bin, in nats.
-        typical: the energy up to which bins are even, at least `lower`, in nats.
-        reach: r > 0, how far above it they are twice as wide, in nats. Of a Gaussian in d
-            dimensions the volume grows with the energy as if :math:`r = d \tau / 2`.
+        typical: the energy up to which bins are equal, at least `lower`, in nats.
+        reach: r > 0, the distance above `typical` where bins are twice as wide, in nats. For a
+            Gaussian in d dimensions, :math:`r = d \tau / 2` matches the growth of the volume with
+            the energy.
         level: the potential energy of the barriers, above `typical`, in nats.
         upper: potential energy at the upper edge of the last bin, above `level`, in nats.
         num_bins: number of bins m, at least 3.
-        dense: b, how many times as dense bins are above `level`, > 0. Defaults to 1.
+        dense: b > 0, the factor by which bins are denser above `level`. Defaults to 1.
 
     Raises:
         ValueError: an edge is not finite, the edges are out of order, or there are too few bins.
@@ -105,24 +106,24 @@ class WideningPartition(EnergyPartition):
             energy: potential energies in nats, of any shape.
 
         Returns:
-            Their places, in the same shape: 0 at the lower end, `num_bins` at the upper one.
+            Coordinates of the shape of `energy`: 0 at the lower end, `num_bins` at the upper one.
         """
         return self._stretch(energy) * (self.num_bins / self._stretch(self.upper))
 
     def rate(self, energy: jax.Array) -> jax.Array:
-        """How many bins a nat makes at a potential energy: the slope of `coordinate`.
+        """The number of bins per nat at a potential energy: the slope of `coordinate`.
 
         Args:
             energy: potential energies in nats, of any shape.
 
         Returns:
-            Bins a nat, in the same shape.
+            Bins per nat, of the shape of `energy`.
         """
         dense = jnp.where(energy < self.level, 1.0, self.dense)
         return dense * self.evenness(energy) * (self.num_bins / self._stretch(self.upper))
 
     def evenness(self, energy: jax.Array) -> jax.Array:
-        r"""How much narrower bins are at the typical energy than where an energy is.
+        r"""The ratio of the bin width at the typical energy to the one at an energy below `level`.
 
         .. math:: \lambda(u) = \frac{1}{1 + (u - u_{typical})^+ / r}
 
@@ -130,18 +131,18 @@ class WideningPartition(EnergyPartition):
             energy: potential energies in nats, of any shape.
 
         Returns:
-            Numbers in (0, 1], in the same shape.
+            Numbers in (0, 1], of the shape of `energy`.
         """
         return 1 / (1 + jnp.maximum(energy - self.typical, 0) / self.reach)
 
     def height(self, energy: jax.Array) -> jax.Array:
-        """How far up a potential energy is, by the logarithm in which bins widen.
+        """The height of a potential energy above the typical one, on the logarithmic scale of bins.
 
         Args:
             energy: potential energies in nats, of any shape.
 
         Returns:
-            0 up to the typical energy and 1 at the upper end, in the same shape.
+            0 up to the typical energy and 1 at the upper end, of the shape of `energy`.
         """
         above = jnp.maximum(energy - self.typical, 0) / self.reach
         return jnp.log1p(above) / jnp.log1p((self.upper - self.typical) / self.reach)

@@ -1,4 +1,4 @@
-"""What all samplers share: the chain's place, and one guarded step of a diffusion."""
+"""What all samplers share: the state of a chain, and one guarded step of a diffusion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.guard import (
     SMALL_SCALE,
     GuardState,
@@ -26,22 +26,22 @@ PotentialAndGrad = Callable[[jax.Array, Any], tuple[jax.Array, Any]]
 class Sampler(NamedTuple):
     """A sampler as pure functions.
 
-    A step takes two keys, (2,), for the move and for the potential energy: many keys split at once
-    cost far less than a split at every step.
+    A step takes two keys, (2,), one for the move and one for the potential energy. To split many
+    keys at once costs far less than a split at every step.
     """
 
     #: `(key, position, potential_and_grad) -> state`
     init: Callable[..., Any]
-    #: `(keys, state, potential_and_grad) -> state`, one step and one evaluation
+    #: `(keys, state, potential_and_grad) -> state`, one step with one evaluation
     step: Callable[..., Any]
-    #: `(state) -> draw`, a NamedTuple with at least the fields of `Draw`
+    #: `(state) -> draw`, the current position as a NamedTuple with at least the fields of `Draw`
     observe: Callable[[Any], Any]
-    #: `(state, chain) -> state`, the state with its chain where another algorithm has moved it
+    #: `(state, chain) -> state`, the state after another algorithm has moved the chain
     relocate: Callable[[Any, Any], Any]
 
 
 class Draw(NamedTuple):
-    """What can be said of one position of a chain."""
+    """One position of a chain."""
 
     #: the position, any pytree
     position: Any
@@ -54,7 +54,7 @@ class Draw(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Where a chain is and what its next step needs."""
+    """The state of a chain: where it is, and what its next step needs."""
 
     #: steps attempted
     steps: jax.Array
@@ -66,7 +66,7 @@ class Chain(NamedTuple):
     gradient: Any
     #: memory of the diffusion
     memory: Any
-    #: what the guard has done
+    #: the step scale and the counts of the guard
     guard: GuardState
     #: whether the last attempt moved the chain
     accepted: jax.Array
@@ -84,7 +84,7 @@ def start(
         diffusion: the diffusion that will move it.
 
     Returns:
-        A `Chain` that has made no step.
+        A `Chain` without any steps.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -118,15 +118,15 @@ def advance(
     temperature: Schedule,
     multiplier: jax.Array | float,
     ceiling: jax.Array | None = None,
-    multiplier_noise: jax.Array | float = 0.0,
+    multiplier_variance: jax.Array | float = 0.0,
     noisy: bool = False,
 ) -> Chain:
-    r"""One attempt to move: a proposal y and one evaluation of value and gradient there.
+    r"""One attempt to move: a proposal y, and one evaluation of the potential energy and gradient.
 
     .. math:: x_{k+1} = \begin{cases} y & U(y) \le \max\{c, U(x_k)\} \\ x_k & \text{else}
               \end{cases}
 
-    It is refused where anything is not finite, and where the energy rises to above the ceiling c.
+    The move is refused if anything is not finite, or if the energy rises to above the ceiling c.
 
     Args:
         keys: two random keys, (2,), for the move and for the potential energy.
@@ -138,13 +138,13 @@ def advance(
         multiplier: the gradient multiplier :math:`\lambda`, (); 1 for a density that is not
             flattened.
         ceiling: c, a potential energy in nats. None (default) for none.
-        multiplier_noise: the variance of the multiplier. Defaults to 0.
-        noisy: whether energies are noisy. A chain whose steps have become small for the ceiling is
-            then let go on: where noise alone reaches the ceiling it would never leave. Defaults to
-            False.
+        multiplier_variance: the variance of the multiplier. Defaults to 0.
+        noisy: whether energies are noisy. The ceiling is then lifted for a chain whose steps have
+            become small: where noise alone reaches the ceiling, the chain would never get away.
+            Defaults to False.
 
     Returns:
-        The `Chain` after the attempt, its guard and counts up to date.
+        The `Chain` after the attempt.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -164,10 +164,12 @@ def advance(
         chain.position,
         chain.memory,
         chain.gradient,
-        step_size(chain.steps) * chain.guard.step_scale,
-        temperature(chain.steps),
-        multiplier,
-        multiplier_noise,
+        Step(
+            next_step_size(chain, step_size),
+            temperature(chain.steps),
+            multiplier,
+            multiplier_variance,
+        ),
     )
     energy, gradient = potential_and_grad(keys[1], proposal.position)
     accepted = all_finite(proposal.position, energy, gradient)
@@ -189,12 +191,12 @@ def advance(
     )
 
 
-def time_weight(chain: Chain) -> jax.Array:
-    r"""The logarithm of the share of a full step that the position stands for.
+def log_time_weight(chain: Chain) -> jax.Array:
+    r"""The logarithm of the time that the position stands for, in full steps.
 
     .. math:: \log s \text{ after a move}, \qquad -\infty \text{ after a refusal}
 
-    with s the step size in use over the scheduled one.
+    with s the ratio of the step size in use to the scheduled one.
 
     Args:
         chain: the chain.
@@ -205,10 +207,10 @@ def time_weight(chain: Chain) -> jax.Array:
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from numpyro_contour.core.diffusions import langevin
-        >>> from numpyro_contour.core.samplers.chain import start, time_weight
+        >>> from numpyro_contour.core.samplers.chain import start, log_time_weight
         >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
         >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
-        >>> float(time_weight(chain)), float(time_weight(chain._replace(accepted=False)))
+        >>> float(log_time_weight(chain)), float(log_time_weight(chain._replace(accepted=False)))
         (0.0, -inf)
     """
     return jnp.where(chain.accepted, jnp.log(chain.guard.step_scale), -jnp.inf)
@@ -219,7 +221,7 @@ def next_step_size(chain: Chain, step_size: Schedule) -> jax.Array:
 
     .. math:: s\, \epsilon(k)
 
-    after k attempts, with s the guard's share of the scheduled step.
+    after k attempts, with s the ratio of the step size in use to the scheduled one.
 
     Args:
         chain: the chain.
@@ -241,14 +243,14 @@ def next_step_size(chain: Chain, step_size: Schedule) -> jax.Array:
 
 
 def unweighted_draw(chain: Chain, step_size: Schedule) -> Draw:
-    r"""The draw of a sampler whose positions weigh the same, but for the guard's time weight.
+    r"""The draw of a sampler whose positions have equal weights, apart from their time weights.
 
     Args:
         chain: the chain.
         step_size: schedule of :math:`\epsilon > 0`.
 
     Returns:
-        A `Draw` whose log weight is `time_weight`.
+        A `Draw` whose log weight is `log_time_weight`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -262,6 +264,6 @@ def unweighted_draw(chain: Chain, step_size: Schedule) -> Draw:
     return Draw(
         chain.position,
         chain.potential_energy,
-        time_weight(chain),
+        log_time_weight(chain),
         next_step_size(chain, step_size),
     )

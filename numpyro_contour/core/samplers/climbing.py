@@ -11,146 +11,51 @@ from jax import random
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.flattening.psi import Flattening, log_psi
-from numpyro_contour.core.flattening.theta import ThetaState
+from numpyro_contour.core.flattening.theta import ThetaState, count_visit, initial_theta
+from numpyro_contour.core.flattening.wang_landau import (
+    WangLandau,
+    initial_wang_landau,
+    normalised_log_theta,
+    update_wang_landau,
+)
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
 from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.contour import ContourDraw
 from numpyro_contour.core.samplers.guard import all_finite, initial_guard
 from numpyro_contour.core.samplers.steps_by_height import (
     LevelSteps,
-    learn_steps,
-    spread_of_step,
+    half_step_variance,
     step_size_at,
+    update_steps,
 )
 from numpyro_contour.schedules import Schedule
 
-#: All is flattened, by log theta at the centres of the bins as it is: what the drift does not
-#: follow, the Metropolis-Hastings ratio does.
+#: The energy is flattened completely, by log theta at the centres of the bins without any bound:
+#: the Metropolis-Hastings ratio corrects for what the drift leaves out.
 FLATTENING = Flattening(zeta=1.0, interpolation="midpoint", one_sided=False, multiplier_bound=None)
-
-#: Gain of the first steps of learning: nats for one visit.
-FIRST_GAIN = 0.5
-
-
-class Learning(NamedTuple):
-    """Theta while it is learnt, and how fast it is."""
-
-    #: log theta less that of a Gaussian, (num_bins,), not normalised: so small that float32 can
-    #: add to it what a million steps leave of the gain
-    correction: jax.Array
-    #: the gain, in nats a visit
-    gain: jax.Array
-    #: bins visited since learning began, (num_bins,)
-    known: jax.Array
-    #: whether the chain was in the lower half of the bins since the gain was last halved
-    was_low: jax.Array
-    #: steps since learning began
-    steps: jax.Array
 
 
 class ClimbingState(NamedTuple):
-    """State of `climbing`: the chain and all it has learnt."""
+    """State of `climbing`: the chain and everything it has learnt."""
 
     #: where the chain is
     chain: Chain
-    #: log theta as it weighs draws, and the visits of the bins
+    #: the log theta that weighs draws, and counts of the visits to the bins
     theta: ThetaState
     #: the chain's own partition, so that chains may differ
     partition: WideningPartition
-    #: bin of the position, from 0
+    #: bin of the potential energy, from 0
     energy_bin: jax.Array
     #: multiplier of the drift at the position
     gradient_multiplier: jax.Array
-    #: log Psi(U) of the position by theta before its own update
+    #: log Psi(U) at the position, by theta before the update that the position itself made
     log_flattening: jax.Array
-    #: steps whose multiplier was decided by a bound, which are none
+    #: steps whose multiplier was at its bound, always 0 as there is no bound
     bounded: jax.Array
-    #: theta as it is learnt
-    learning: Learning
-    #: step sizes and mean squares of the gradient by height
+    #: theta while it is learnt
+    learning: WangLandau
+    #: step sizes and mean squares of the gradient at each level of energy
     levels: LevelSteps
-
-
-def gaussian_log_theta(partition: WideningPartition, temperature: jax.Array) -> jax.Array:
-    r"""Log theta of the bins where modes are Gaussian, (num_bins,), not normalised.
-
-    .. math:: \log\theta(u) = -\frac e\tau + \frac r\tau \log(1 + e / r), \qquad
-              e = (u - u_{typical})^+
-
-    Up to a constant it is the log density of the energy of a Gaussian with :math:`r = d\tau / 2`,
-    relative to a density that is flat over the bins.
-    """
-    edges = partition.edges
-    above = jnp.maximum(0.5 * (edges[..., 1:] + edges[..., :-1]) - partition.typical, 0)
-    reach = partition.reach
-    return (reach * jnp.log1p(above / reach) - above) / temperature
-
-
-def first_learning(num_bins: int) -> Learning:
-    """Learning before its first step."""
-    dtype = jnp.result_type(float)
-    return Learning(
-        jnp.zeros((num_bins,), dtype),
-        jnp.asarray(FIRST_GAIN, dtype),
-        jnp.zeros((num_bins,), bool),
-        jnp.zeros((), bool),
-        jnp.zeros((), jnp.int32),
-    )
-
-
-def hats(partition: WideningPartition, energy: jax.Array) -> jax.Array:
-    """What part each bin has in a potential energy, (num_bins,): as log Psi is interpolated."""
-    place = jnp.clip(partition.coordinate(energy) - 0.5, 0, partition.num_bins - 1)
-    return jnp.maximum(1 - jnp.abs(place - jnp.arange(partition.num_bins)), 0)
-
-
-def learnt(
-    learning: Learning,
-    partition: WideningPartition,
-    energy: jax.Array,
-    energy_bin: jax.Array,
-    temperature: jax.Array,
-    halves: jax.Array,
-    gain: Schedule,
-    active: jax.Array,
-) -> Learning:
-    r"""Learning after a step: log theta of where it led is raised by the gain.
-
-    While it `halves` the gain is halved whenever the chain comes to the last bin from the lower
-    half of them, until it is m / k after k steps with m bins; from there on it is that. Where all
-    bins had to be visited first it would stay large, and drive theta apart, as long as a mode that
-    is hard to find is the only one with the lowest energies. A bin below all that are known begins
-    learning again, from the log theta of the lowest of them: below these Psi is even, since
-    it would else fall without end there, and draw the chain into a minimum. Afterwards the gain is
-    `gain`.
-
-    Source: Wang and Landau (2001); Belardinelli and Pereyra (2007) for m / k.
-    """
-    bins = jnp.arange(partition.num_bins)
-    begins = halves & ~jnp.any(learning.known & (bins <= energy_bin))
-    known = learning.known | (bins == energy_bin)
-    was_low = learning.was_low | (energy_bin < partition.num_bins // 2)
-    climbed = halves & was_low & (energy_bin == partition.num_bins - 1)
-    steps = jnp.where(begins, 0, learning.steps) + 1
-    halved = jnp.where(climbed, learning.gain / 2, learning.gain)
-    least = jnp.minimum(FIRST_GAIN, partition.num_bins / steps.astype(halved.dtype))
-    new = jnp.where(halves, jnp.maximum(halved, least), gain(steps))
-    correction = learning.correction + new * hats(partition, energy)
-    log_theta = correction + gaussian_log_theta(partition, temperature)
-    lowest = jnp.argmax(known)
-    below = correction + log_theta[lowest] - log_theta
-    correction = jnp.where(bins < lowest, below, correction)
-    # Now and then, where it is large: of small gains rounding would take the small shares.
-    correction = correction - jnp.where(climbed, jnp.mean(correction), 0.0)
-    after = Learning(correction, new, known, was_low & ~climbed, steps)
-    return jax.tree.map(lambda a, b: jnp.where(active, a, b), after, learning)
-
-
-def log_theta_of(
-    learning: Learning, partition: WideningPartition, temperature: jax.Array
-) -> jax.Array:
-    """Log theta, (num_bins,), normalised."""
-    return jax.nn.log_softmax(learning.correction + gaussian_log_theta(partition, temperature))
 
 
 def climbing(
@@ -158,34 +63,34 @@ def climbing(
     gain: Schedule,
     steps: LevelSteps,
     partition: WideningPartition,
-    tunes: jax.Array | bool = True,
-    learns: jax.Array | bool = True,
-    halves: jax.Array | bool = True,
+    learns_steps: jax.Array | bool = True,
+    learns_theta: jax.Array | bool = True,
+    halves_gain: jax.Array | bool = True,
 ) -> Sampler:
     r"""Metropolis-adjusted Langevin steps on the density flattened over widening bins.
 
     .. math:: y = x - D(U) \frac{\lambda(U)}\tau \nabla U + \sqrt{2 D(U)}\, \xi, \qquad
               \lambda(u) = \frac{1}{1 + (u - u_{typical})^+ / r}
 
-    is accepted with the probability of Metropolis and Hastings for :math:`\pi / \Psi_\theta(U)`,
-    so that neither the size of the steps, which grows with the energy, nor the drift, which is
-    that of a Gaussian's theta, biases the draws. They weigh :math:`\Psi_\theta(U)`.
+    is accepted with the Metropolis-Hastings probability for :math:`\pi / \Psi_\theta(U)`. This
+    keeps draws unbiased although steps grow with the energy and the drift takes theta for that of
+    a Gaussian. Their importance weights are :math:`\Psi_\theta(U)`.
 
     Args:
         temperature: schedule of :math:`\tau > 0`.
-        gain: schedule of the gain while it does not halve, in nats a visit, called with counts of
-            the steps of learning from 1.
-        steps: the steps of a chain at its start, and where another algorithm has placed it.
-        partition: the first partition of a chain.
-        tunes: whether steps are learnt. Defaults to True.
-        learns: whether theta is. Defaults to True.
-        halves: whether the gain is that of learning: halved whenever the chain has climbed to the
-            last bin, until it is m / k. Defaults to True.
+        gain: schedule of the gain if it is not halved, in nats for one visit, called with the
+            number of steps since learning began, from 1.
+        steps: the step sizes of a chain at its start, and after another algorithm has moved it.
+        partition: the partition of a chain at its start.
+        learns_steps: whether step sizes are learnt. Defaults to True.
+        learns_theta: whether theta is learnt. Defaults to True.
+        halves_gain: whether the gain is halved whenever the chain has climbed to the last bin,
+            until it is m / k after k steps with m bins. Defaults to True.
 
     Returns:
         A `Sampler` for exact potential energies, whose draws carry log importance weights.
 
-    Source: Roberts and Tweedie (1996) for the adjustment; Wang and Landau (2001) for the learning.
+    Source: Roberts and Tweedie (1996) for the adjustment; Wang and Landau (2001) for theta.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -207,16 +112,17 @@ def climbing(
     def psi_at(state: ClimbingState, energy: jax.Array, tau: jax.Array) -> jax.Array:
         return log_psi(state.theta.log_theta, energy, state.partition, tau, FLATTENING).value
 
-    def drift(
+    def proposal_moments(
         state: ClimbingState, energy: jax.Array, gradient: jax.Array, tau: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """The mean of a move and the standard deviation of its noise, (d,) each."""
-        half_variance = spread_of_step(state.levels, state.partition.height(energy), tau)
+        """The mean and the standard deviation of a proposed move, (d,) each."""
+        half_variance = half_step_variance(state.levels, state.partition.height(energy), tau)
         sd = jnp.sqrt(2 * half_variance)
         mean = -half_variance * (state.partition.evenness(energy) / tau) * gradient
         return jnp.clip(mean, -DRIFT_LIMIT * sd, DRIFT_LIMIT * sd), sd
 
-    def look(state: ClimbingState, chain: Chain) -> ClimbingState:
+    def at_chain(state: ClimbingState, chain: Chain) -> ClimbingState:
+        """The state with its chain at a new position."""
         energy = chain.potential_energy
         return state._replace(
             chain=chain,
@@ -229,30 +135,35 @@ def climbing(
         dtype = jnp.result_type(float)
         position = jnp.asarray(position, dtype)
         energy, gradient = potential_and_grad(key, position)
-        count = jnp.zeros((), jnp.int32)
+        zero, count = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
         chain = Chain(count, position, energy, gradient, (), initial_guard(), jnp.ones((), bool))
-        edges = jax.tree.map(lambda x: jnp.asarray(x, dtype), partition)
-        learning = first_learning(num_bins)
-        blank = jnp.zeros((), dtype)
-        theta = ThetaState(
-            log_theta_of(learning, edges, temperature(count)),
-            blank,
-            jnp.zeros((num_bins,), jnp.int32),
+        edges = jax.tree.map(lambda edge: jnp.asarray(edge, dtype), partition)
+        learning = initial_wang_landau(num_bins)
+        log_theta = normalised_log_theta(learning, edges, temperature(count))
+        state = ClimbingState(
+            chain=chain,
+            theta=initial_theta(num_bins)._replace(log_theta=log_theta),
+            partition=edges,
+            energy_bin=count,
+            gradient_multiplier=zero,
+            log_flattening=zero,
+            bounded=count,
+            learning=learning,
+            levels=steps,
         )
-        state = ClimbingState(chain, theta, edges, count, blank, blank, count, learning, steps)
-        return look(state, chain)
+        return at_chain(state, chain)
 
-    def step(
-        keys: jax.Array, state: ClimbingState, potential_and_grad: PotentialAndGrad
-    ) -> ClimbingState:
+    def attempt(
+        keys: jax.Array, state: ClimbingState, potential_and_grad: PotentialAndGrad, tau: jax.Array
+    ) -> tuple[Chain, jax.Array, jax.Array]:
+        """The chain after a proposal, its log Metropolis-Hastings ratio, and if it was too high."""
         chain = state.chain
-        tau = temperature(chain.steps)
         key_move, key_accept = random.split(keys[0])
-        mean, sd = drift(state, chain.potential_energy, chain.gradient, tau)
+        mean, sd = proposal_moments(state, chain.potential_energy, chain.gradient, tau)
         xi = normal(key_move, mean.shape, mean.dtype)
         position = chain.position + mean + sd * xi
         energy, gradient = potential_and_grad(keys[1], position)
-        mean_back, sd_back = drift(state, energy, gradient, tau)
+        mean_back, sd_back = proposal_moments(state, energy, gradient, tau)
         back = (chain.position - position - mean_back) / sd_back
         log_ratio = (
             (chain.potential_energy - energy) / tau
@@ -260,10 +171,10 @@ def climbing(
             - psi_at(state, energy, tau)
             + jnp.sum(0.5 * (xi**2 - back**2) + jnp.log(sd) - jnp.log(sd_back))
         )
-        # Above the partition is nothing, but a chain that is there may come down.
-        beyond = energy > jnp.maximum(state.partition.upper, chain.potential_energy)
+        # The density is 0 above the partition, but a chain that starts there may come down.
+        too_high = energy > jnp.maximum(state.partition.upper, chain.potential_energy)
         finite = all_finite(position, energy, gradient, log_ratio)
-        log_ratio = jnp.where(finite & ~beyond, log_ratio, -jnp.inf)
+        log_ratio = jnp.where(finite & ~too_high, log_ratio, -jnp.inf)
         accepted = jnp.log(random.uniform(key_accept, dtype=energy.dtype)) < log_ratio
         moved = chain._replace(
             steps=chain.steps + 1,
@@ -271,31 +182,39 @@ def climbing(
             potential_energy=jnp.where(accepted, energy, chain.potential_energy),
             gradient=jnp.where(accepted, gradient, chain.gradient),
         )
-        after = look(state, moved)
-        learning = learnt(
+        return moved, log_ratio, too_high
+
+    def step(
+        keys: jax.Array, state: ClimbingState, potential_and_grad: PotentialAndGrad
+    ) -> ClimbingState:
+        before, partition = state.chain, state.partition
+        tau = temperature(before.steps)
+        chain, log_ratio, too_high = attempt(keys, state, potential_and_grad, tau)
+        moved = at_chain(state, chain)
+        learning = update_wang_landau(
             state.learning,
-            state.partition,
-            moved.potential_energy,
-            after.energy_bin,
+            partition,
+            chain.potential_energy,
+            moved.energy_bin,
             tau,
-            jnp.asarray(halves),
+            jnp.asarray(halves_gain),
             gain,
-            jnp.asarray(learns),
+            jnp.asarray(learns_theta),
         )
-        here = jnp.arange(num_bins) == after.energy_bin
-        theta = state.theta._replace(
-            log_theta=log_theta_of(learning, state.partition, tau),
-            bin_counts=state.theta.bin_counts + here,
-        )
-        levels = learn_steps(
+        theta = count_visit(state.theta, moved.energy_bin)
+        theta = theta._replace(log_theta=normalised_log_theta(learning, partition, tau))
+        levels = update_steps(
             state.levels,
-            state.partition.height(chain.potential_energy),
+            partition.height(before.potential_energy),
             jnp.exp(jnp.minimum(log_ratio, 0.0)),
-            state.partition.height(moved.potential_energy),
-            moved.gradient,
+            partition.height(chain.potential_energy),
+            chain.gradient,
         )
-        levels = jax.tree.map(lambda a, b: jnp.where(tunes & ~beyond, a, b), levels, state.levels)
-        return after._replace(theta=theta, learning=learning, levels=levels)
+        # A proposal above the partition says nothing of the right step size.
+        levels = jax.tree.map(
+            lambda a, b: jnp.where(learns_steps & ~too_high, a, b), levels, state.levels
+        )
+        return moved._replace(theta=theta, learning=learning, levels=levels)
 
     def observe(state: ClimbingState) -> ContourDraw:
         chain = state.chain
@@ -311,6 +230,6 @@ def climbing(
         )
 
     def relocate(state: ClimbingState, chain: Chain) -> ClimbingState:
-        return look(state._replace(levels=steps), chain)
+        return at_chain(state._replace(levels=steps), chain)
 
     return Sampler(init, step, observe, relocate)

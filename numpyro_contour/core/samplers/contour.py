@@ -1,4 +1,4 @@
-"""The contour wrapper: any diffusion on the density flattened by the learnt theta."""
+"""Contour: any diffusion on the density that the learnt theta flattens."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from numpy.polynomial.hermite_e import hermegauss
 
 from numpyro_contour import checks
 from numpyro_contour.core.diffusions import Diffusion
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
-from numpyro_contour.core.flattening.psi import WEIGHTS, Flattening, log_flattening, log_psi
-from numpyro_contour.core.flattening.theta import ThetaState, initial_theta
+from numpyro_contour.core.flattening.psi import (
+    WEIGHTS,
+    Flattening,
+    LogPsi,
+    log_flattening,
+    log_psi,
+)
+from numpyro_contour.core.flattening.theta import ThetaState, count_visit, initial_theta
 from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS, learn, log_field
 from numpyro_contour.core.samplers.chain import (
     Chain,
     PotentialAndGrad,
     Sampler,
     advance,
+    log_time_weight,
     next_step_size,
     start,
-    time_weight,
 )
+from numpyro_contour.core.samplers.energy_noise import update_energy_noise, variance_under_noise
 from numpyro_contour.schedules import Schedule
 
 _DEFAULT_FLATTENING = Flattening()
 
-# The noise of energies is a running mean over some fifty moves, fewer than a visit to a mode takes.
-_NOISE_RATE = 0.02
-
-# Places and shares for means over a standard normal.
-_QUADRATURE = hermegauss(5)
-
 
 class ContourDraw(NamedTuple):
-    """What can be said of one position of a contour chain."""
+    """One position of a contour chain: its fields are those of `Draw` and of the flattening."""
 
     #: the position, any pytree
     position: Any
     #: potential energy as the chain saw it, in nats
     potential_energy: jax.Array
-    #: log importance weight of this position alone
+    #: log importance weight of this position alone, with its time weight
     log_weight: jax.Array
     #: step size of the step that leaves the position
     step_size: jax.Array
-    #: the part of `log_weight` that is time, 0 unless the guard reduced the step
+    #: the log time weight that `log_weight` contains, 0 unless the guard has reduced the step
     log_time_weight: jax.Array
     #: bin of the potential energy, from 0
     energy_bin: jax.Array
@@ -54,7 +54,7 @@ class ContourDraw(NamedTuple):
 
 
 class ContourSamplerState(NamedTuple):
-    """State of `contour`: the chain and all it has learnt."""
+    """State of `contour`: the chain and everything it has learnt."""
 
     #: where the chain is
     chain: Chain
@@ -64,31 +64,14 @@ class ContourSamplerState(NamedTuple):
     partition: EnergyPartition
     #: bin of the potential energy, from 0
     energy_bin: jax.Array
-    #: multiplier at the position, by the theta that weighs it
+    #: gradient multiplier at the position, by the theta that weighs it
     gradient_multiplier: jax.Array
-    #: log Psi(U)**zeta of the position by theta before its own update
+    #: log Psi(U)**zeta at the position, by theta before the update that the position itself made
     log_flattening: jax.Array
-    #: steps whose multiplier was decided by its bound
+    #: steps whose multiplier was at its bound
     bounded: jax.Array
-    #: variance of the energies' noise where the chain is, 0 unless they are noisy
+    #: variance of the noise of energies where the chain is, 0 if they are exact
     energy_noise: jax.Array
-
-
-def noise_of_move(before: Chain, after: Chain) -> jax.Array:
-    r"""The variance of the noise of energies from both ends of one move.
-
-    .. math:: \tfrac12 \bigl[\tilde U(y) - \tilde U(x)
-              - \tfrac12 (\nabla \tilde U(x) + \nabla \tilde U(y))^\top (y - x)\bigr]^2
-
-    Without noise the bracket is of third order in the move; with independent noise at both ends it
-    is the difference of their values in the middle.
-    """
-    rises = jax.tree.map(
-        lambda x, y, g, h: jnp.sum(0.5 * (g + h) * (y - x)),
-        *(before.position, after.position, before.gradient, after.gradient),
-    )
-    rise = after.potential_energy - before.potential_energy
-    return 0.5 * (rise - jax.tree.reduce(jnp.add, rises)) ** 2
 
 
 def contour(
@@ -108,15 +91,16 @@ def contour(
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
     One step moves x with the gradient multiplier
-    :math:`1 + \zeta\tau\, \partial\log\Psi_{\theta_k} / \partial u`, evaluates value and gradient
-    once at the new point, weighs it by :math:`\Psi_{\theta_k}(U)^\zeta` and then updates theta:
+    :math:`1 + \zeta\tau\, \partial\log\Psi_{\theta_k} / \partial u`, evaluates the potential energy
+    and its gradient once at the new point, weighs it by :math:`\Psi_{\theta_k}(U)^\zeta` and then
+    updates theta:
 
     .. math:: \theta_{k+1} = \theta_k + \omega_{k+1} \Psi_{\theta_k}(U)^\zeta (1_J - \theta_k)
 
     Args:
         diffusion: for instance `diffusions.langevin()`.
         step_size: schedule of :math:`\epsilon > 0`.
-        temperature: schedule of :math:`\tau > 0`; where it ends at 0 nothing is flattened.
+        temperature: schedule of :math:`\tau > 0`. It may end at 0, where nothing is flattened.
         partition: the energy partition.
         gain: schedule of :math:`\omega` in (0, 1), called with counts from 1.
         flattening: zeta and the shape of Psi. Defaults to `Flattening()`.
@@ -124,15 +108,15 @@ def contour(
             "scalable" or "penalized", equations (10), (15) and (57). See `log_field`.
         weight: "consistent" (default), :math:`\Psi(U)^\zeta`, or "piecewise", the paper's
             :math:`\theta(J)^\zeta`, which is biased by the bin width.
-        margin: moves that rise by more than this above the partition's top are refused, in nats.
-            None (default) to refuse none. On noisy energies steps that were reduced to a 32nd are
-            not refused for it.
-        noisy: whether energies are noisy: the injected noise is then made smaller by what their
-            noise, which is told from each move, adds to the drift through the multiplier.
-            Defaults to False.
+        margin: moves that rise to more than this above the top of the partition are refused, in
+            nats. None (default) to refuse none. With noisy energies, steps that the guard has
+            reduced to a 32nd are not refused for this.
+        noisy: whether energies are noisy. Their noise is then estimated from each move, and the
+            injected noise is reduced by what it adds to the drift through the multiplier. Defaults
+            to False.
         rho: the penalty of "penalized", at least 0. Defaults to 1.
-        theta: known probabilities of the bins, (num_bins,), which are kept as they are. None
-            (default) to learn them.
+        theta: known probabilities of the bins, (num_bins,), which stay as they are. None (default)
+            to learn them.
 
     Returns:
         A `Sampler` whose draws carry log importance weights.
@@ -161,13 +145,16 @@ def contour(
     checks.one_of("weight", weight, WEIGHTS)
     first_theta = initial_theta(partition.num_bins, theta)
 
-    def look(state: ContourSamplerState, chain: Chain) -> tuple[ContourSamplerState, jax.Array]:
-        """The state at a new place of the chain, and its log field, by the theta that led there."""
+    def psi_at(state: ContourSamplerState, energy: jax.Array, count: jax.Array) -> LogPsi:
+        return log_psi(
+            state.theta.log_theta, energy, state.partition, temperature(count), flattening
+        )
+
+    def at_chain(state: ContourSamplerState, chain: Chain) -> tuple[ContourSamplerState, jax.Array]:
+        """The state with its chain at a new position, and the log field there, by the old theta."""
         energy = chain.potential_energy
         energy_bin = state.partition.index(energy)
-        psi = log_psi(
-            state.theta.log_theta, energy, state.partition, temperature(chain.steps), flattening
-        )
+        psi = psi_at(state, energy, chain.steps)
         state = state._replace(
             chain=chain,
             energy_bin=energy_bin,
@@ -176,68 +163,51 @@ def contour(
         )
         return state, log_field(random_field, state.theta, psi, energy_bin, flattening)
 
-    def taught(before: ThetaState, moved: ContourSamplerState, log_shared: jax.Array) -> ThetaState:
-        """Theta after a step: learnt from where it led, or only its visits counted."""
+    def updated_theta(
+        before: ThetaState, moved: ContourSamplerState, log_shared: jax.Array
+    ) -> ThetaState:
+        """Theta after a step. A known theta only counts the visit."""
         if theta is not None:
-            here = jnp.arange(partition.num_bins) == moved.energy_bin
-            return before._replace(bin_counts=before.bin_counts + here)
-        # A refused attempt stands for no time: it teaches theta nothing.
+            return count_visit(before, moved.energy_bin)
+        # A refused attempt stands for no time, so theta learns nothing from it.
         chain = moved.chain
         log_omega = jnp.where(chain.accepted, jnp.log(gain(chain.steps)), -jnp.inf)
         return learn(random_field, before, moved.energy_bin, log_omega, log_shared, rho)
 
-    def multiplier_noise(state: ContourSamplerState) -> jax.Array | float:
-        """The variance that the noise of the energy gives to the multiplier."""
+    def multiplier_variance(state: ContourSamplerState) -> jax.Array | float:
+        """The variance of the gradient multiplier that the noise of the energy causes."""
         if not noisy:
             return 0.0
-        sd = jnp.sqrt(state.energy_noise)
-
-        def multiplier(away: jax.Array) -> jax.Array:
-            return log_psi(
-                state.theta.log_theta,
-                state.chain.potential_energy + sd * away,
-                state.partition,
-                temperature(state.chain.steps),
-                flattening,
-            ).gradient_multiplier
-
-        found = jax.vmap(multiplier)(jnp.asarray(_QUADRATURE[0], sd.dtype))
-        shares = jnp.asarray(_QUADRATURE[1] / _QUADRATURE[1].sum(), sd.dtype)
-        return jnp.sum(shares * (found - jnp.sum(shares * found)) ** 2)
+        steps = state.chain.steps
+        return variance_under_noise(
+            lambda energy: psi_at(state, energy, steps).gradient_multiplier,
+            state.chain.potential_energy,
+            state.energy_noise,
+        )
 
     def init(
         key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
         chain = start(key, position, potential_and_grad, diffusion)
         dtype = jnp.result_type(float)
-        edges = EnergyPartition.tree_unflatten(
-            partition.num_bins,
-            (jnp.asarray(partition.lower, dtype), jnp.asarray(partition.upper, dtype)),
-        )
-        blank = jnp.zeros((), dtype)
+        zero = jnp.zeros((), dtype)
         count = jnp.zeros((), jnp.int32)
         state = ContourSamplerState(
             chain=chain,
             theta=first_theta,
-            partition=edges,
+            partition=jax.tree.map(lambda edge: jnp.asarray(edge, dtype), partition),
             energy_bin=count,
-            gradient_multiplier=blank,
-            log_flattening=blank,
+            gradient_multiplier=zero,
+            log_flattening=zero,
             bounded=count,
-            energy_noise=blank,
+            energy_noise=zero,
         )
-        return look(state, chain)[0]
+        return at_chain(state, chain)[0]
 
     def step(
         keys: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
-        drift = log_psi(
-            state.theta.log_theta,
-            state.chain.potential_energy,
-            state.partition,
-            temperature(state.chain.steps),
-            flattening,
-        )
+        drift = psi_at(state, state.chain.potential_energy, state.chain.steps)
         chain = advance(
             keys,
             state.chain,
@@ -247,16 +217,15 @@ def contour(
             temperature,
             drift.gradient_multiplier,
             None if margin is None else state.partition.upper + margin,
-            multiplier_noise(state),
+            multiplier_variance(state),
             noisy,
         )
         if noisy:
-            seen = jnp.where(chain.accepted, noise_of_move(state.chain, chain), state.energy_noise)
-            changed = state.energy_noise + _NOISE_RATE * (seen - state.energy_noise)
-            state = state._replace(energy_noise=jnp.nan_to_num(changed))
-        moved, log_shared = look(state, chain)
+            energy_noise = update_energy_noise(state.energy_noise, state.chain, chain)
+            state = state._replace(energy_noise=energy_noise)
+        moved, log_shared = at_chain(state, chain)
         return moved._replace(
-            theta=taught(state.theta, moved, log_shared),
+            theta=updated_theta(state.theta, moved, log_shared),
             bounded=state.bounded + jnp.where(drift.bounded, 1, 0),
         )
 
@@ -265,14 +234,14 @@ def contour(
         return ContourDraw(
             chain.position,
             chain.potential_energy,
-            state.log_flattening + time_weight(chain),
+            state.log_flattening + log_time_weight(chain),
             next_step_size(chain, step_size),
-            time_weight(chain),
+            log_time_weight(chain),
             state.energy_bin,
             state.gradient_multiplier,
         )
 
     def relocate(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
-        return look(state, chain)[0]
+        return at_chain(state, chain)[0]
 
     return Sampler(init, step, observe, relocate)

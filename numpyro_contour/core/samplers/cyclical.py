@@ -1,4 +1,4 @@
-"""Cyclical step sizes: each cycle explores by descent and then samples."""
+"""Cyclical step sizes: each cycle first explores by gradient descent and then samples."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ def cyclical(
     exploration: float = 0.5,
     origin: jax.Array | int = 0,
 ) -> Sampler:
-    r"""A diffusion whose step size falls from its peak to 0 in each cycle and starts again.
+    r"""A diffusion whose step size falls from its peak to 0 in each cycle.
 
     .. math:: \epsilon_k = \frac{\epsilon_0}{2} \Bigl[\cos\frac{\pi\,
               \mathrm{mod}(k, L)}{L} + 1\Bigr]
 
-    The first steps of a cycle explore: they are made at temperature 0. The others sample.
+    The first steps of a cycle explore, at temperature 0. The others sample.
 
     Args:
         diffusion: for instance `diffusions.langevin()`.
         step_size: schedule of the peak :math:`\epsilon_0 > 0`.
         temperature: schedule of :math:`\tau \ge 0` in the sampling stage.
-        cycle_length: L, steps of a cycle, at least 1.
-        exploration: share of a cycle that explores, in [0, 1). Defaults to 0.5.
-        origin: steps of the chain before the first cycle. Defaults to 0.
+        cycle_length: L, the number of steps in a cycle, at least 1.
+        exploration: the share of a cycle that explores, in [0, 1). Defaults to 0.5.
+        origin: the number of steps before the first cycle. Defaults to 0.
 
     Returns:
-        A `Sampler`; its draws weigh the same, those of the exploring stage nothing.
+        A `Sampler`. Draws of the sampling stage have equal weights, draws of the exploring stage
+        have weight 0.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -64,20 +65,20 @@ def cyclical(
         -inf
     """
     length = checks.integer("cycle_length", cycle_length, at_least=1)
-    # Whole steps: a share of the cycle would be compared with rounding errors.
+    # In whole steps: comparing shares of a cycle would suffer from rounding.
     exploring = round(check_exploration(exploration) * length)
 
     def step_of_cycle(count: jax.Array) -> jax.Array:
         return jnp.mod(count - origin, length)
 
-    def cosine(count: jax.Array) -> jax.Array:
+    def cosine_step_size(count: jax.Array) -> jax.Array:
         progress = step_of_cycle(count) / length
         return step_size(count) * 0.5 * (jnp.cos(jnp.pi * progress) + 1)
 
-    def staged(count: jax.Array) -> jax.Array:
+    def stage_temperature(count: jax.Array) -> jax.Array:
         return jnp.where(step_of_cycle(count) < exploring, 0.0, temperature(count))
 
-    sampler = plain(diffusion, cosine, staged)
+    sampler = plain(diffusion, cosine_step_size, stage_temperature)
 
     def observe(state: PlainSamplerState) -> Draw:
         draw = sampler.observe(state)

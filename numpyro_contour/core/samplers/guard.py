@@ -1,9 +1,9 @@
-r"""The guard: refuses moves to where the potential is not finite, and backs off.
+r"""The guard: it refuses moves to where the potential energy is not finite, and reduces the step.
 
-A refused move halves the chain's step size; each move made brings it back by a factor
-:math:`2^{0.1}`, up to the scheduled one. A draw whose next attempt is made at a reduced step
-stands for less time, so :math:`\log(\epsilon / \epsilon_0)` is added to its log weight (the time
-weight); a refused attempt leaves the chain where it was and adds no weight at all.
+A refused move halves the step size of the chain. Each move that is made multiplies it by
+:math:`2^{0.1}`, up to the scheduled one. A draw whose next attempt has a reduced step size stands
+for less time. Its log weight therefore gets the term :math:`\log(\epsilon / \epsilon_0)`, the time
+weight. A refused attempt leaves the chain where it was, and its draw has no weight.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import jax
 import jax.numpy as jnp
 
 _RECOVERY = 2.0**0.1
-#: Steps reduced so far hardly change the energy.
+#: Steps that are reduced to this scale hardly change the energy.
 SMALL_SCALE = 2.0**-5
-# Far below any step that moves; it keeps the time weight finite for a chain that never moves.
+# Far below any scale at which a chain moves; it keeps the time weight of a stuck chain finite.
 _SMALLEST_SCALE = 2.0**-60
 
 
 class GuardState(NamedTuple):
-    """Back-off of one chain and counts of when it acted."""
+    """The step scale of one chain, and how often the guard has acted."""
 
-    #: the step size in use over the scheduled one, in (0, 1]
+    #: ratio of the step size in use to the scheduled one, in (0, 1]
     step_scale: jax.Array
     #: moves refused
     refused: jax.Array
@@ -32,10 +32,10 @@ class GuardState(NamedTuple):
 
 
 def initial_guard() -> GuardState:
-    """A guard that has not acted.
+    """A guard that has not acted yet.
 
     Returns:
-        A `GuardState` of a whole step size and counts of 0.
+        A `GuardState` with the full step size and counts of 0.
 
     Example:
         >>> from numpyro_contour.core.samplers.guard import initial_guard
@@ -53,12 +53,12 @@ def update_guard(guard: GuardState, accepted: jax.Array, clipped: jax.Array) -> 
               \max(s / 2, 2^{-60}) & \text{refused} \end{cases}
 
     Args:
-        guard: the guard before it; s is its `step_scale`.
+        guard: the guard before the attempt; s is its `step_scale`.
         accepted: whether the attempt moved the chain, ().
         clipped: whether its drift was clipped, ().
 
     Returns:
-        The guard after it.
+        The guard after the attempt.
 
     Example:
         >>> from numpyro_contour.core.samplers.guard import initial_guard, update_guard
@@ -79,6 +79,6 @@ def update_guard(guard: GuardState, accepted: jax.Array, clipped: jax.Array) -> 
 
 
 def all_finite(*trees: object) -> jax.Array:
-    """Whether every number of the trees is finite."""
+    """Whether every number in the trees is finite."""
     finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(trees)]
     return jnp.stack(finite).all() if len(finite) > 1 else finite[0]

@@ -1,4 +1,4 @@
-"""Stochastic gradient Langevin dynamics, the sampler that contour flattens."""
+"""A diffusion on the target density itself, for instance stochastic gradient Langevin dynamics."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from numpyro_contour.schedules import Schedule
 
 
 class PlainSamplerState(NamedTuple):
-    """State of `sgld`."""
+    """State of `plain`."""
 
     #: where the chain is
     chain: Chain
 
 
 def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> Sampler:
-    r"""The bare diffusion on :math:`\pi(x) \propto e^{-U(x) / \tau}`.
+    r"""A diffusion on :math:`\pi(x) \propto e^{-U(x) / \tau}`.
 
     Args:
         diffusion: for instance `diffusions.langevin()`.
@@ -35,7 +35,7 @@ def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> S
         temperature: schedule of :math:`\tau \ge 0`.
 
     Returns:
-        A `Sampler`; its draws weigh the same, except where the guard has reduced the step.
+        A `Sampler`; its draws have equal weights, except where the guard has reduced the step.
 
     Source: Welling and Teh (2011), equation (4), for the Langevin diffusion.
 

@@ -1,4 +1,4 @@
-"""Steps whose size depends on the potential energy, learnt at a few levels of it."""
+"""Step sizes that depend on the potential energy, learnt at a few levels of it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-#: Levels at which steps are learnt. With many, each step is as rough as the few moves that it was
-#: learnt from, and chains get stuck where one is too large.
+from numpyro_contour.core.arrays.interpolation import interpolation_weights
+
+#: Number of levels at which steps are learnt. With many levels, each is learnt from few moves and
+#: is inaccurate, and chains get stuck where a step is too large.
 NUM_LEVELS = 4
 
-#: Mean probability of acceptance that step sizes are tuned to, near the best of the
+#: The mean acceptance probability that step sizes are tuned to. It is near the optimum of the
 #: Metropolis-adjusted Langevin algorithm in many dimensions.
 TARGET_ACCEPTANCE = 0.6
 
 
 class LevelSteps(NamedTuple):
-    """Steps at evenly spaced levels from the lower end of a partition to its upper one."""
+    """Steps at evenly spaced levels, from the typical energy to the top of a partition."""
 
     #: log of the step size, (levels,)
     log_step_size: jax.Array
     #: mean square of the gradient, (levels, d)
     square: jax.Array
-    #: moves from each level, (levels,)
+    #: number of moves from each level, (levels,)
     moves: jax.Array
 
 
@@ -41,47 +43,46 @@ def initial_steps(log_step_size: jax.Array, square: jax.Array) -> LevelSteps:
     )
 
 
-def shares(height: jax.Array) -> jax.Array:
-    """What part each level has in a height from 0 to 1, (levels,): two neighbours, linearly."""
-    place = jnp.clip(height, 0, 1) * (NUM_LEVELS - 1)
-    return jnp.maximum(1 - jnp.abs(place - jnp.arange(NUM_LEVELS, dtype=place.dtype)), 0)
+def level_weights(height: jax.Array) -> jax.Array:
+    """The weights of the levels at a height from 0 to 1, (levels,)."""
+    return interpolation_weights(height * (NUM_LEVELS - 1), NUM_LEVELS)
 
 
 def step_size_at(steps: LevelSteps, height: jax.Array) -> jax.Array:
     """The step size at a height."""
-    return jnp.exp(shares(height) @ steps.log_step_size)
+    return jnp.exp(level_weights(height) @ steps.log_step_size)
 
 
-def spread_of_step(steps: LevelSteps, height: jax.Array, temperature: jax.Array) -> jax.Array:
-    r"""Half the variance of a step's noise in each coordinate, (d,).
+def half_step_variance(steps: LevelSteps, height: jax.Array, temperature: jax.Array) -> jax.Array:
+    r"""Half the variance of the noise of a step in each coordinate, (d,).
 
     .. math:: D_i = \epsilon \tau^2 / \overline{(\partial_i U)^2}
 
-    with the logarithms of both interpolated between levels.
+    where the logarithms of both factors are interpolated between levels.
     """
-    log_square = shares(height) @ jnp.log(steps.square)
+    log_square = level_weights(height) @ jnp.log(steps.square)
     return step_size_at(steps, height) * temperature**2 * jnp.exp(-log_square)
 
 
-def learn_steps(
+def update_steps(
     steps: LevelSteps,
     left: jax.Array,
     acceptance: jax.Array,
     reached: jax.Array,
     gradient: jax.Array,
 ) -> LevelSteps:
-    """Steps after a move: larger where it was likely, and by the gradient that was met.
+    """Steps after a move, by its acceptance probability and by the gradient where it led.
 
     Args:
         steps: the steps so far.
-        left: height that the move left.
-        acceptance: its probability of acceptance.
-        reached: height where the chain is now.
-        gradient: the gradient there, (d,).
+        left: the height before the move.
+        acceptance: the acceptance probability of the move.
+        reached: the height after the move.
+        gradient: the gradient after the move, (d,).
     """
-    rate = 2 / (1 + steps.moves) ** 0.6 * shares(left)
+    rate = 2 / (1 + steps.moves) ** 0.6 * level_weights(left)
     log_step_size = steps.log_step_size + rate * (acceptance - TARGET_ACCEPTANCE)
-    share = (shares(reached) / (2 + steps.moves) ** 0.7)[:, None]
-    square = steps.square + share * (gradient**2 - steps.square)
+    gain = (level_weights(reached) / (2 + steps.moves) ** 0.7)[:, None]
+    square = steps.square + gain * (gradient**2 - steps.square)
     tiny = jnp.finfo(square.dtype).tiny
-    return LevelSteps(log_step_size, jnp.maximum(square, tiny), steps.moves + shares(left))
+    return LevelSteps(log_step_size, jnp.maximum(square, tiny), steps.moves + level_weights(left))

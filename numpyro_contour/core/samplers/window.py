@@ -1,4 +1,4 @@
-"""Draws that stand for a window of positions, by weighted reservoir sampling."""
+"""Draws that each stand for a window of positions, by weighted reservoir sampling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAWS = ("reservoir", "last")
 
 
 class Trace(NamedTuple):
-    """The steps of a window, (num_steps,) each."""
+    """The steps of a window; each field is (num_steps,)."""
 
     #: potential energies as the chain saw them, in nats
     potential_energy: jax.Array
@@ -28,19 +28,19 @@ class Window(NamedTuple):
 
     #: the chosen position, as the sampler's `observe` describes it
     draw: Any
-    #: log of the mean weight of the window's positions
+    #: log of the mean weight of the positions in the window
     log_weight: jax.Array
-    #: all of its steps; None before the first
+    #: all steps of the window; None before the first window
     trace: Trace | None = None
 
     @property
     def lowest_energy(self) -> jax.Array:
-        """The lowest potential energy of its positions, in nats."""
+        """The lowest potential energy in the window, in nats."""
         return self._of_energies(jnp.min)
 
     @property
     def highest_energy(self) -> jax.Array:
-        """The highest potential energy of its positions, in nats."""
+        """The highest potential energy in the window, in nats."""
         return self._of_energies(jnp.max)
 
     def _of_energies(self, extreme: Callable) -> jax.Array:
@@ -58,16 +58,17 @@ def run_window(
     draw: str,
     trust: jax.Array | float = 1.0,
 ) -> tuple[Any, Window]:
-    r"""`num_steps` steps of a sampler, and the one draw that is handed out for them.
+    r"""`num_steps` steps of a sampler, and the one draw that stands for them.
 
-    With `draw="reservoir"` the draw is position i with probability :math:`w_i / \sum_j w_j`, chosen
-    on the way with one uniform a step, and carries the log of the mean weight
-    :math:`\frac1K \sum_j w_j`: weighted means stay consistent, every position counts, and the
-    weights of the draws are nearly even. With "last" it is the last position with its own weight.
+    With `draw="reservoir"`, the draw is position i with probability :math:`w_i / \sum_j w_j`. It
+    takes one uniform number in each step to choose it. The draw gets the log of the mean weight
+    :math:`\frac1K \sum_j w_j`, so that weighted means stay consistent, every position counts, and
+    the weights of the draws are nearly even. With "last", the draw is the last position with its
+    own weight.
 
-    Where weights are noisy, positions are chosen in proportion to :math:`v = w^\rho`, and the draw
-    carries :math:`\frac1K \sum_j v_j \cdot w_i / v_i`: chosen in proportion to noise, draws would
-    be uneven once their weights are corrected for it.
+    If weights are noisy, positions are chosen in proportion to :math:`v = w^\rho`, and the draw
+    gets the weight :math:`\frac1K \sum_j v_j \cdot w_i / v_i`. If positions were chosen in
+    proportion to noise, the weights of the draws would be uneven after a correction for that noise.
 
     Args:
         key: random key.
@@ -76,11 +77,11 @@ def run_window(
         sampler: the sampler.
         num_steps: K, at least 1.
         draw: "reservoir" or "last".
-        trust: :math:`\rho` in [0, 1], how much of the logarithms of weights is not noise. Defaults
-            to 1.
+        trust: :math:`\rho` in [0, 1], the share of the variation of log weights that is not noise.
+            Defaults to 1.
 
     Returns:
-        `(state, window)`: the state after it, and the `Window`.
+        `(state, window)`: the state after the steps, and the `Window`.
 
     Source: Chao (1982) for weighted reservoir sampling.
 
@@ -116,8 +117,8 @@ def run_window(
         record = sampler.observe(state)
         return state, Window(record, record.log_weight, trace)
 
-    def trusted(log_weight: jax.Array) -> jax.Array:
-        # A refused move has no weight, and no chance either.
+    def log_chance_of(log_weight: jax.Array) -> jax.Array:
+        # A refused move has no weight, and is never chosen.
         return jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
 
     def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, Trace]:
@@ -125,15 +126,15 @@ def run_window(
         keys, uniform = randomness
         state = sampler.step(keys, state, potential_and_grad)
         offered = sampler.observe(state)
-        log_chance = trusted(offered.log_weight)
+        log_chance = log_chance_of(offered.log_weight)
         log_total = jnp.logaddexp(log_total, log_chance)
-        # False as long as no position has any weight: -inf - -inf is not a number.
+        # False as long as no position has a weight, since -inf - -inf is not a number.
         take = uniform < jnp.exp(log_chance - log_total)
         chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
         trace = Trace(offered.potential_energy, offered.log_weight)
         return (state, chosen, log_total), trace
 
-    # The position before the window stays the draw only if every attempt is refused: no weight.
+    # The position before the window stays the draw only if every attempt is refused: weight 0.
     before = sampler.observe(state)
     before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
     (state, chosen, log_total), trace = lax.scan(

@@ -139,9 +139,9 @@ class Climbing(Method):
             gain,
             tuned_steps(warmup.tuning, setup.temperature(jnp.zeros((), jnp.int32))),
             unknown_partition(self.num_bins),
-            tunes=warms_up & ~plan.flag("measures", number),
-            learns=flattens,
-            halves=flattens & warms_up,
+            learns_steps=warms_up & ~plan.flag("measures", number),
+            learns_theta=flattens,
+            halves_gain=flattens & warms_up,
         )
 
     def end_warmup_draw(

@@ -5,7 +5,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.core.flattening.psi import Flattening, log_flattening, log_psi, nodes
+from numpyro_contour.core.flattening.psi import (
+    Flattening,
+    log_flattening,
+    log_psi,
+    log_psi_at_nodes,
+)
 from numpyro_contour.kernels.methods.contour_state import ContourState
 
 
@@ -38,7 +43,7 @@ def log_flattening_at(
     return jax.vmap(weigh)(energy)
 
 
-def log_psi_at_nodes(
+def log_psi_of_chain(
     state: ContourState, log_theta: jax.Array, temperature: jax.Array, flattening: Flattening
 ) -> jax.Array:
     """Log Psi at the nodes of the bins.
@@ -53,4 +58,4 @@ def log_psi_at_nodes(
         Log Psi, (num_bins,), at the node of each bin.
     """
     places = jnp.arange(log_theta.shape[-1])
-    return nodes(log_theta, places, state.sampler.partition, temperature, flattening)
+    return log_psi_at_nodes(log_theta, places, state.sampler.partition, temperature, flattening)

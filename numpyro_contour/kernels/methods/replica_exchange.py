@@ -15,9 +15,9 @@ from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.replica_exchange import (
     SWAPS,
     ReplicaExchangeSamplerState,
-    renew,
+    reevaluate,
     replica_exchange,
-    shifted,
+    shift_energies,
 )
 from numpyro_contour.core.samplers.window import Window
 from numpyro_contour.kernels.methods.method import Carried, Method, Setup
@@ -106,13 +106,13 @@ class ReplicaExchange(Method):
         self, sampler: ReplicaExchangeSamplerState, rise: jax.Array
     ) -> ReplicaExchangeSamplerState:
         """The state with the hotter replicas raised too: the coldest is the chain."""
-        return shifted(sampler, rise)._replace(chain=sampler.chain)
+        return shift_energies(sampler, rise)._replace(chain=sampler.chain)
 
     def evaluate_anew(
         self, key: jax.Array, sampler: ReplicaExchangeSamplerState, energy: PotentialAndGrad
     ) -> ReplicaExchangeSamplerState:
         """The state with all replicas evaluated anew."""
-        return renew(key, sampler, energy)
+        return reevaluate(key, sampler, energy)
 
     def progress_text(self, state: Any) -> str:
         """The text of the progress bar."""
