@@ -2,3 +2,21 @@
 
 It may import `models`, `adaptation`, `core` and the root's `checks` and `schedules`.
 """
+
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.moves import (
+    FoundStep,
+    Moves,
+    langevin_moves,
+    nose_hoover_moves,
+    underdamped_moves,
+)
+
+__all__ = [
+    "FoundStep",
+    "Kernel",
+    "Moves",
+    "langevin_moves",
+    "nose_hoover_moves",
+    "underdamped_moves",
+]
