@@ -112,7 +112,7 @@ def run_python():
     def run(code, *args, **environment):
         finished = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code, *args],
-            cwd=Path(__file__).parent,
+            cwd=Path(__file__).parent / "helpers",
             env=os.environ
             | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
             | environment,

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 @pytest.fixture
 def papers(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parent.parent)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
     pytest.importorskip("matplotlib")
 
 

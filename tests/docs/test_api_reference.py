@@ -20,7 +20,7 @@ import numpyro_contour
 from numpyro_contour import diagnostics, plots
 from numpyro_contour.core import diffusions, samplers
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "api.md", *sorted((DOCS / "api").glob("*.md"))]
 
 ALL = "all"

@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from scipy import stats
-from test_diagnostics import mixture_run
+from weighted_runs import mixture_run, weighted_idata
 
 from numpyro_contour import (
     ContourSGLD,
@@ -25,23 +25,9 @@ from numpyro_contour import (
 )
 from numpyro_contour.diagnostics import weighted_ess, weighted_mcse, weighted_mean
 from numpyro_contour.output.resample import METHODS
-from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
+from numpyro_contour.statistics.arviz_versions import to_datasets
 
 WEIGHTS = np.array([0.0, 2.0, 0.5, 0.0, 1.0, 0.25, 3.0, 0.7])
-
-
-def weighted_idata(log_weights, **posterior):
-    """An InferenceData or DataTree of these draws."""
-    chains, draws = log_weights.shape
-    numbers = {"chain": np.arange(chains), "draw": np.arange(draws)}
-
-    def dataset(values):
-        dims = lambda name, x: ("chain", "draw", *(f"{name}_dim_{i}" for i in range(x.ndim - 2)))
-        return xr.Dataset({n: (dims(n, x), x) for n, x in values.items()}, numbers)
-
-    return from_datasets(
-        {"posterior": dataset(posterior), "sample_stats": dataset({"log_weight": log_weights})}
-    )
 
 
 # --------------------------------------------------------------------------- resampling

@@ -7,7 +7,7 @@ import models
 import numpy as np
 import pytest
 import xarray as xr
-from test_resampling import weighted_idata
+from weighted_runs import weighted_idata
 
 from numpyro_contour import diagnostics, print_summary, resample, summary, weighted_samples
 from numpyro_contour.statistics.arviz_versions import IS_DATATREE, tail_levels

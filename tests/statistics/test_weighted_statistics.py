@@ -8,8 +8,9 @@ import models
 import numpy as np
 import pytest
 from scipy import stats
+from weighted_runs import mixture_run
 
-from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
+from numpyro_contour import SGLD, ContourSGLD, EnergyPartition
 from numpyro_contour.diagnostics import (
     kish_share,
     normalise,
@@ -232,34 +233,6 @@ def test_effective_size_of_independent_draws():
 
 
 # --------------------------------------------------------------------------- runs on the mixture
-
-
-PARTITION = EnergyPartition(0.0, 20.0, 40)
-
-
-@functools.cache
-def mixture_run(partition=PARTITION, chains=8, draws=1000, seed=0):
-    """Draws and raw log weights; half of the chains start in each mode."""
-    kernel = ContourSGLD(
-        potential_fn=mixture.potential,
-        step_size=0.1,
-        num_steps=250,
-        partition=partition,
-        collect_theta=False,
-    )
-    mcmc = models.run(
-        kernel,
-        seed,
-        warmup=100,
-        samples=draws,
-        init_params=jnp.where(jnp.arange(chains) % 2, 4.0, -6.0),
-        chains=chains,
-        chain_method="vectorized",
-    )
-    x, log_weights = weighted_samples(mcmc)
-    raw = np.asarray(mcmc.get_extra_fields(group_by_chain=True)["log_weight"], np.float64)
-    np.testing.assert_allclose(normalise(raw).log_weights, log_weights, atol=1e-12)
-    return np.asarray(x, np.float64), raw
 
 
 @functools.cache
