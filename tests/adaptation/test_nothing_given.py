@@ -26,7 +26,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", models.KERNELS)
+@pytest.mark.parametrize("name", models.of_first_tier("SGNHT", "ContourSGHMC"))
 def test_scales_over_two_orders(name):
     chains = 16
     arguments = models.ROWS[name] | ARGUMENTS.get(name, {})
@@ -87,6 +87,7 @@ def test_momentum_takes_smaller_steps_where_gradients_are_noisy():
         assert found[momentum] == pytest.approx(2 * NOISE_SHARE * (1 - momentum), rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ContourSGHMC", "ContourSGNHT"])
 def test_steps_with_momentum_are_short_enough_for_the_mass_of_two_modes(name):
     """At the step that Langevin's limit would allow the mass is 0.56, or no partition is found."""

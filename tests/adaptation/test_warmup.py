@@ -8,6 +8,7 @@ import models
 import numpy as np
 import pytest
 from numpyro.infer import MCMC
+from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
 from numpyro_contour.examples import mixture
@@ -51,7 +52,11 @@ def check_moments(x, weights, mean, sd, mean_within, sd_within):
 
 @pytest.mark.parametrize(
     ("kernel", "where"),
-    [(SGLD, "far"), (ContourSGLD, "far"), (ContourSGLD, "offset")],
+    [
+        in_second_tier(SGLD, "far"),
+        (ContourSGLD, "far"),
+        in_second_tier(ContourSGLD, "offset"),
+    ],
 )
 def test_a_gaussian_of_nine_orders_of_scale(kernel, where):
     def potential(x):
@@ -74,7 +79,7 @@ def test_both_modes_of_the_mixture():
     assert np.abs(masses - mixture.MASS).mean() < 0.06
 
 
-@pytest.mark.parametrize("kernel", [SGLD, ContourSGLD])
+@pytest.mark.parametrize("kernel", [in_second_tier(SGLD), ContourSGLD])
 def test_minibatches_do_not_widen_the_posterior(kernel):
     rows, n = 1000, 50
     y = models.normal_data(mean=2.0, rows=rows)
@@ -116,7 +121,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", [in_second_tier("step_size"), "partition"])
 def test_what_is_given_is_kept_and_the_rest_found(name):
     arguments, look, expected = GIVEN[name]
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=20, **arguments)

@@ -226,7 +226,7 @@ def quick_demo(tmp_path_factory, quick_compilation):
     return folder, text.getvalue(), results
 
 
-@pytest.mark.xdist_group("demo")
+@pytest.mark.slow
 def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
     folder, _, results = quick_demo
     import xarray as xr
@@ -247,8 +247,8 @@ def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
         assert observed["y"].shape == (927,)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.xdist_group("demo")
 def test_demo_prints_the_numbers_of_its_run(quick_demo):
     folder, text, results = quick_demo
     split = split_and_standardise(load("concrete"), seed=0)
@@ -270,7 +270,7 @@ def test_demo_prints_the_numbers_of_its_run(quick_demo):
     assert str(folder / "concrete.nc") in text
 
 
-@pytest.mark.xdist_group("demo")
+@pytest.mark.slow
 def test_demo_writes_figures(quick_demo):
     from matplotlib.image import imread
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC
+from tiers import in_second_tier
 
 import numpyro_contour
 from numpyro_contour import EnergyPartition
@@ -40,6 +41,11 @@ KERNELS = {name: kernel_of(name) for name in ROWS}
 
 #: One kernel of each kind of state, for what the kernels share.
 KINDS = ("SGLD", "ContourSGLD", "ReplicaExchangeSGHMC")
+
+
+def of_first_tier(*names):
+    """All kernels as parameters; `make test` runs those that are named, `make test-all` all."""
+    return [name if name in names else in_second_tier(name) for name in KERNELS]
 
 
 def run(kernel, seed, *args, samples=60, warmup=30, chains=1, init_params=None, **arguments):

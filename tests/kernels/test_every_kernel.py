@@ -8,6 +8,7 @@ import models
 import numpy as np
 import pytest
 from scipy import stats
+from tiers import in_second_tier
 
 from numpyro_contour import (
     EnergyPartition,
@@ -67,7 +68,10 @@ def across_chains(values):
     return values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
 
 
-@pytest.mark.parametrize("name", models.KERNELS)
+FIRST = ("SGLD", "SGHMC", "SGNHT", "CyclicalSGHMC", "ContourSGLD", "ContourSGNHT")
+
+
+@pytest.mark.parametrize("name", models.of_first_tier(*FIRST, "ReplicaExchangeSGHMC"))
 def test_a_correlated_gaussian(name):
     start = (
         MEAN + jax.random.normal(jax.random.key(9), (CHAINS, 5)) @ np.linalg.cholesky(COVARIANCE).T
@@ -95,7 +99,14 @@ def test_a_correlated_gaussian(name):
     assert (0.2 * np.diag(COVARIANCE) > limit * error.diagonal()).all(), error.diagonal()
 
 
-@pytest.mark.parametrize("name", [k for k in models.KERNELS if k.startswith(("Contour", "Rep"))])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ContourSGHMC",
+        "ReplicaExchangeSGLD",
+        *map(in_second_tier, ("ContourSGLD", "ContourSGNHT", "ReplicaExchangeSGHMC")),
+    ],
+)
 def test_the_mass_of_two_modes(name):
     arguments = {"temperatures": (1.0, 5.0)} if name.startswith("Replica") else {}
     x, w = chains_of(

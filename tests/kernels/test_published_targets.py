@@ -46,7 +46,7 @@ def mixture_run():
     return run(mixture_kernel(), 1_000_000, jnp.zeros(10))
 
 
-@pytest.mark.xdist_group("published mixture")
+@pytest.mark.slow
 def test_mixture_theta(mixture_run):
     mcmc, _, _ = mixture_run
     theta = np.exp(np.asarray(mcmc.last_state.log_theta, np.float64))
@@ -54,7 +54,7 @@ def test_mixture_theta(mixture_run):
     assert distance.mean() <= 0.05
 
 
-@pytest.mark.xdist_group("published mixture")
+@pytest.mark.slow
 def test_mixture_mean_and_evenness(mixture_run):
     _, x, w = mixture_run
     means = (w * x).mean(1)
@@ -64,12 +64,13 @@ def test_mixture_mean_and_evenness(mixture_run):
     assert w.sum() ** 2 / (w**2).sum() / w.size >= 0.6
 
 
+@pytest.mark.slow
 def test_mixture_defeats_plain_sgld():
     _, x, _ = run(mixture_kernel(SGLD), 1_000_000, jnp.zeros(10))
     assert np.abs(x.mean(1)).mean() > 1
 
 
-@pytest.mark.xdist_group("published mixture")
+@pytest.mark.slow
 def test_reservoir_and_last_draws_agree(mixture_run):
     _, x, w = mixture_run
     _, x_last, w_last = run(mixture_kernel(draw="last"), 1_000_000, jnp.zeros(10))
@@ -78,6 +79,7 @@ def test_reservoir_and_last_draws_agree(mixture_run):
     assert abs(masses[0].mean() - masses[1].mean()) < 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step_size", "limit"), [(0.001, 0.19), (0.02, 0.10)])
 def test_nine_modes(step_size, limit):
     kernel = ContourSGLD(

@@ -1,5 +1,6 @@
 """NumPyro's own expectations of a kernel: every way to run it, for every kernel of the table."""
 
+import functools
 import pickle
 
 import jax
@@ -9,14 +10,27 @@ import numpy as np
 import pytest
 from jax import random
 from numpyro.infer import MCMC
+from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-every_kernel = pytest.mark.parametrize("name", models.KERNELS)
+FIRST = ("ContourSGLD", "ReplicaExchangeSGHMC")
+every_kernel = pytest.mark.parametrize("name", models.of_first_tier(*FIRST))
 # What is the adaptor's alone is tested on one kernel of each kind of state.
-kinds = pytest.mark.parametrize("name", models.KINDS)
+kinds = pytest.mark.parametrize("name", [in_second_tier("SGLD"), *FIRST])
+# One kernel and, in the second tier, the others.
+one_kernel = pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD"))
+one_kind = pytest.mark.parametrize(
+    "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
+)
+
+
+@functools.cache
+def finished(name, **arguments):
+    """A run that several tests look at, and leave as it is."""
+    return normal_run(name, **arguments)
 
 
 def normal_run(name, seed=0, samples=60, y=None, **arguments):
@@ -46,9 +60,9 @@ def test_chain_methods_run_the_same_chains(name, method, two_chains):
 
 
 PARALLEL = """
-import jax, numpy as np, models
+import sys, jax, numpy as np, models
 y = models.normal_data()
-for name in models.KINDS:
+for name in sys.argv[1:]:
     mcmc, again = (models.run(models.normal_kernel(name), 0, y, chains=2, chain_method=method)
                    for method in ("parallel", "sequential"))
     assert len(mcmc.last_state.rng_key.devices()) == 2
@@ -58,9 +72,10 @@ for name in models.KINDS:
 """
 
 
-def test_parallel_chains_on_two_devices(run_python):
+@pytest.mark.parametrize("names", [("ContourSGLD",), in_second_tier(models.KINDS)], ids=len)
+def test_parallel_chains_on_two_devices(names, run_python):
     flags = "--xla_force_host_platform_device_count=2"
-    assert run_python(PARALLEL, XLA_FLAGS=flags).split() == list(models.KINDS)
+    assert run_python(PARALLEL, *names, XLA_FLAGS=flags).split() == list(names)
 
 
 @kinds
@@ -80,7 +95,7 @@ def test_one_chain_and_its_supports(name, constrained_runs):
 # --------------------------------------------------------------------------- repeated runs
 
 
-@every_kernel
+@one_kernel
 @pytest.mark.parametrize("jit_model_args", [False, True])
 def test_a_second_run_takes_new_data(name, jit_model_args):
     """100 rows of variance 1 put the posterior mean within 0.5 of the data's, 5 of its sd."""
@@ -95,9 +110,9 @@ def test_a_second_run_takes_new_data(name, jit_model_args):
     assert abs(mcmc.get_samples()["mu"][20:].mean() - of_another_size.mean()) < 0.5
 
 
-@every_kernel
+@one_kernel
 def test_jit_model_args_changes_no_draw(name):
-    plain, jitted = (normal_run(name, jit_model_args=flag) for flag in (False, True))
+    plain, jitted = finished(name), normal_run(name, jit_model_args=True)
     np.testing.assert_allclose(
         plain.get_samples()["mu"], jitted.get_samples()["mu"], rtol=1e-4, atol=1e-4
     )
@@ -120,7 +135,7 @@ def test_a_second_run_compiles_nothing(name, jit_model_args, compilations, monke
     assert not np.allclose(first, mcmc.get_samples()["mu"])
 
 
-@kinds
+@one_kind
 def test_vectorized_chains_run_again(name):
     """HMC wraps its transition once more at each vectorised run; this one must not."""
     y = models.normal_data()
@@ -138,7 +153,7 @@ def test_vectorized_chains_run_again(name):
 def test_warmup_then_run_is_run(name, chains):
     y = models.normal_data()
     options = {"chains": chains, "chain_method": "vectorized" if chains > 1 else "sequential"}
-    at_once = normal_run(name, **options)
+    at_once = finished(name) if chains == 1 else finished(name, **options)
     mcmc = MCMC(
         models.normal_kernel(name),
         num_warmup=30,
@@ -172,9 +187,11 @@ def test_continuing_goes_on_where_the_chain_stopped(name):
 # --------------------------------------------------------------------------- what is collected
 
 
-@kinds
+@one_kind
 def test_thinning_keeps_every_third_draw(name):
-    all_draws, thinned = (normal_run(name, thinning=t).get_samples()["mu"] for t in (1, 3))
+    all_draws, thinned = (
+        m.get_samples()["mu"] for m in (finished(name), normal_run(name, thinning=3))
+    )
     np.testing.assert_array_equal(thinned, all_draws[2::3])
 
 
@@ -196,7 +213,7 @@ def test_extra_fields(name):
     )
 
 
-@kinds
+@one_kind
 def test_removed_sites_stay_away(name):
     mcmc = models.run(
         models.constrained_kernel(name), 0, *models.constrained_data(), extra_fields=("~z.shares",)
@@ -217,9 +234,9 @@ def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
         assert "multiplier" in shown
 
 
-@kinds
+@one_kind
 def test_summary_prints(name, capsys):
-    normal_run(name).print_summary()
+    finished(name).print_summary()
     assert "mu" in capsys.readouterr().out
 
 
@@ -229,7 +246,7 @@ def test_summary_prints(name, capsys):
 @every_kernel
 def test_pickled_kernel_state_and_run(name):
     y = models.normal_data()
-    mcmc = normal_run(name)
+    mcmc = finished(name)
     kernel = pickle.loads(pickle.dumps(models.normal_kernel(name)))
     again = models.run(kernel, 0, y)
     assert models.equal(again.get_samples(), mcmc.get_samples())
@@ -246,15 +263,15 @@ def test_pickled_kernel_state_and_run(name):
     assert models.equal(pickle.loads(pickle.dumps(bare)), bare)
 
 
-@kinds
+@one_kind
 def test_typed_and_raw_keys_draw_the_same(name):
-    typed, raw = (normal_run(name, seed=key(7)) for key in (random.key, random.PRNGKey))
+    typed, raw = finished(name), normal_run(name, seed=random.PRNGKey(0))
     np.testing.assert_array_equal(typed.get_samples()["mu"], raw.get_samples()["mu"])
 
 
 FLOAT64 = """
-import jax, jax.numpy as jnp, numpy as np, models
-for name in models.KERNELS:
+import sys, jax, jax.numpy as jnp, numpy as np, models
+for name in sys.argv[1:]:
     mcmc = models.run(models.normal_kernel(name), 0, models.normal_data(), chains=2,
                       chain_method="vectorized")
     floats = {x.dtype for x in map(jnp.asarray, jax.tree.leaves(mcmc.last_state))
@@ -267,8 +284,9 @@ for name in models.KERNELS:
 """
 
 
-def test_float64(run_python):
-    assert run_python(FLOAT64, JAX_ENABLE_X64="1").split() == list(models.KERNELS)
+@pytest.mark.parametrize("names", [FIRST, in_second_tier(tuple(models.KERNELS))], ids=len)
+def test_float64(names, run_python):
+    assert run_python(FLOAT64, *names, JAX_ENABLE_X64="1").split() == list(names)
 
 
 @every_kernel

@@ -8,6 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.core.arrays.compensated_sums import add, total, zero_sum
@@ -214,10 +215,10 @@ def exact_moments(y):
 @pytest.mark.parametrize(
     ("kernel", "given"),
     [
-        (SGLD, {}),
+        in_second_tier(SGLD, {}),
         (ContourSGLD, {}),
         # By hand: absolute energies in the partition, an anchor by name.
-        (
+        in_second_tier(
             ContourSGLD,
             {
                 "energy": "control_variate",

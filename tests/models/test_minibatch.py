@@ -13,6 +13,7 @@ import pytest
 from jax import random
 from numpyro.infer.util import initialize_model, potential_energy
 from scipy import stats
+from tiers import in_second_tier
 
 from numpyro_contour import EnergyPartition, weighted_samples
 from numpyro_contour.core.arrays.vectors import ravel
@@ -380,7 +381,7 @@ def test_observations_are_those_of_all_rows(name):
         np.testing.assert_array_equal(found[site], values)
 
 
-@pytest.mark.parametrize("name", ["SGLD", "ContourSGLD"])
+@pytest.mark.parametrize("name", ["SGLD", in_second_tier("ContourSGLD")])
 def test_the_posterior_of_a_normal_mean_from_minibatches(name):
     """20,000 rows, 200 at a time; both limits are more than three standard errors."""
     rows, chains = 20_000, 32

@@ -24,10 +24,13 @@ from numpyro.infer import (
     init_to_value,
 )
 from scipy import stats
+from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 
-every_kernel = pytest.mark.parametrize("name", models.KINDS)
+every_kernel = pytest.mark.parametrize(
+    "name", [in_second_tier("SGLD"), "ContourSGLD", "ReplicaExchangeSGHMC"]
+)
 
 STRATEGIES = {
     "feasible": init_to_feasible,
@@ -145,6 +148,7 @@ def test_improper_priors():
     assert abs(sd / exact.std() - 1) < 4 / np.sqrt(2 * 450) + 0.02
 
 
+@pytest.mark.slow
 def test_constrained_posterior_is_that_of_nuts():
     """Half line, simplex and an interval bounded by a latent variable, over minibatches.
 

@@ -168,6 +168,7 @@ def test_thinning_keeps_every_third_weight():
     )
 
 
+@pytest.mark.slow
 def test_without_the_weights_the_answer_is_wrong():
     """0.4 N(-6, 1) + 0.6 N(4, 1): the mass of a mode, and of what is 2 sd from both centres."""
     chains = 16

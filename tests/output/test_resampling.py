@@ -90,7 +90,6 @@ def test_chains_are_pooled_alike_or_kept():
     np.testing.assert_array_equal(kept["x"], x[:, :30])
 
 
-@pytest.mark.xdist_group("mixture")
 def test_resampled_draws_are_those_of_the_mixture():
     x, raw = mixture_run()
     idata = weighted_idata(raw, x=x)
@@ -119,7 +118,6 @@ def regression_run():
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-@pytest.mark.xdist_group("regression")
 def test_all_groups_of_draws_follow_and_all_functions_take_them():
     mcmc, x, _ = regression_run()
     idata = to_inference_data(
@@ -180,7 +178,6 @@ def test_expectations_are_the_weighted_means():
 # --------------------------------------------------------------------------- predictions
 
 
-@pytest.mark.xdist_group("regression")
 def test_predictions_of_new_rows():
     """One prediction from each draw, by its weight; or so many of equal weight."""
     mcmc, _, _ = regression_run()
@@ -201,7 +198,6 @@ def test_predictions_of_new_rows():
     assert set(predictive(mcmc, jax.random.key(3), new, return_sites=["y"])) == {"y"}
 
 
-@pytest.mark.xdist_group("regression")
 def test_predictions_of_the_data_take_all_rows():
     mcmc, x, y = regression_run()
     idata = to_inference_data(mcmc, posterior_predictive=predictive(mcmc, jax.random.key(4), x))

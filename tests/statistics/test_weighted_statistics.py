@@ -258,7 +258,6 @@ def trapped_run(mode, chains=2, partition=None):
     return x, raw
 
 
-@pytest.mark.xdist_group("mixture")
 def test_rhat_tells_healthy_chains_from_stuck_ones():
     x, log_weights = mixture_run()
     healthy = weighted_rhat(x, log_weights)
@@ -268,7 +267,6 @@ def test_rhat_tells_healthy_chains_from_stuck_ones():
     assert weighted_rhat(x, np.concatenate([log_weights[:6], even])) > 1.1
 
 
-@pytest.mark.xdist_group("mixture")
 def test_quantiles_of_the_mixture():
     x, log_weights = mixture_run()
     cumulative = lambda q: 0.4 * stats.norm.cdf(q + 6) + 0.6 * stats.norm.cdf(q - 4)

@@ -8,6 +8,7 @@ import models
 import numpy as np
 import pytest
 from jax import random
+from tiers import in_second_tier
 
 from numpyro_contour import EnergyPartition, weighted_samples
 from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
@@ -114,12 +115,12 @@ def test_arguments_out_of_range():
 @pytest.mark.parametrize(
     ("name", "step_size", "curvature"),
     [
-        ("SGLD", 2e-3, False),
+        in_second_tier("SGLD", 2e-3, False),
         ("SGLD", 2e-3, True),
-        ("SGHMC", 2e-4, True),
+        in_second_tier("SGHMC", 2e-4, True),
         ("SGNHT", 2e-4, False),
-        ("ContourSGHMC", 2e-4, True),
-        ("ReplicaExchangeSGLD", 2e-3, False),
+        in_second_tier("ContourSGHMC", 2e-4, True),
+        in_second_tier("ReplicaExchangeSGLD", 2e-3, False),
     ],
 )
 def test_kernels_on_minibatches(name, step_size, curvature):

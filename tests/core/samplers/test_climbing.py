@@ -149,6 +149,7 @@ def test_a_climb_that_ended_half_way_is_called_bad(over_40_nats):
     assert found["round trips"].outcome == "bad"
 
 
+@pytest.mark.slow
 def test_a_deeper_mode_is_found_and_weighed():
     """A mode of four times the mass, 3 nats deeper, on the other side of some 15 nats."""
     away, narrow = jnp.zeros(5).at[0].set(6.0), 0.75

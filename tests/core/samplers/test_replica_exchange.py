@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import random
 from scipy import stats
+from tiers import in_second_tier
 
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.diffusions.diffusion import keep
@@ -96,7 +97,9 @@ def mass_left(noise, swap, windows):
     return *across_chains((x < -0.5).mean(1)), state
 
 
-@pytest.mark.parametrize("noise", ["normal", "t5 of the same variance", "t5"])
+@pytest.mark.parametrize(
+    "noise", ["normal", *map(in_second_tier, ("t5 of the same variance", "t5"))]
+)
 def test_the_correction_takes_away_the_bias_of_noisy_swaps(noise):
     mass, error, state = mass_left(noise, "corrected", 1000 if noise == "normal" else 500)
     assert error < 0.015
@@ -106,6 +109,7 @@ def test_the_correction_takes_away_the_bias_of_noisy_swaps(noise):
     assert (np.asarray(state.swap_rates) > 0.05).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "t5 of the same variance"])
 def test_naive_swaps_are_biased_by_noise(noise):
     mass, error, _ = mass_left(noise, "naive", 1000)

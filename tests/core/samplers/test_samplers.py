@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 from scipy import stats
+from tiers import in_second_tier
 
 from numpyro_contour import EnergyPartition, robbins_monro
 from numpyro_contour.core.diffusions import langevin
@@ -82,7 +83,7 @@ def test_a_correlated_gaussian(name):
     assert (0.1 * np.diag(COVARIANCE) > (limit * error + bias).diagonal()).all()
 
 
-@pytest.mark.parametrize("draw", ["reservoir", "last"])
+@pytest.mark.parametrize("draw", ["reservoir", in_second_tier("last")])
 def test_contour_finds_the_mass_of_both_modes(draw):
     partition = EnergyPartition(0.0, 50.0, 50)
     x, w, state = run(
@@ -106,6 +107,7 @@ def test_contour_finds_the_mass_of_both_modes(draw):
         assert abs(unweighted - mixture.MASS) > 4 * error + 0.005
 
 
+@pytest.mark.slow
 def test_within_each_mode_the_variance_is_one():
     x, w, _ = run(
         of("contour", EnergyPartition(0.0, 30.0, 60), 0.05),
@@ -120,7 +122,7 @@ def test_within_each_mode_the_variance_is_one():
         assert abs(variance - 1) < 4 * error + 0.01
 
 
-@pytest.mark.parametrize("width", [1.0, 0.5, 0.25])
+@pytest.mark.parametrize("width", [*map(in_second_tier, (1.0, 0.5)), 0.25])
 @pytest.mark.parametrize("random_field", ["consistent", "csgld"])
 def test_nothing_is_nan_from_a_trapped_start(width, random_field):
     partition = EnergyPartition(0.0, 50.0, round(50 / width))
