@@ -148,7 +148,9 @@ def test_a_given_preconditioner_scales_the_steps():
 
 
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("given", [{}, {"partition": EnergyPartition(0.0, 30.0, 40)}])
+@pytest.mark.parametrize(
+    "given", [{}, in_second_tier({"partition": EnergyPartition(0.0, 30.0, 40)})]
+)
 def test_the_gain_counts_from_the_first_update_of_theta(given):
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=5, **given)
     state = run(kernel, warmup=100, samples=3, chains=1, start=jnp.ones(2)).last_state
@@ -170,6 +172,7 @@ def settings_of(mcmc):
     return [np.asarray(x) for x in jax.tree.leaves((tuning, warmup.history))]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_chains_mapped_by_vmap_find_the_same():
     def found(method):
@@ -238,6 +241,7 @@ def test_the_progress_bar_names_the_stage():
     assert kernel.get_diagnostics_str(state).startswith("energy 1.0")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_noise_that_forces_small_steps_is_named():
     def said(minibatch, num_steps, samples=100):
@@ -277,7 +281,7 @@ FAULTS = {
 
 
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ["falling", in_second_tier("not finite")])
 def test_a_failed_warmup_is_named(fault):
     potential, says = FAULTS[fault]
     mcmc = run(

@@ -28,8 +28,13 @@ from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 every_kernel = pytest.mark.parametrize(
     "name", [in_second_tier("SGLD"), "ContourSGLD", "ReplicaExchangeSGHMC"]
+)
+one_kernel = pytest.mark.parametrize(
+    "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
 )
 
 STRATEGIES = {
@@ -45,7 +50,6 @@ STRATEGIES = {
 # --------------------------------------------------------------------------- where chains start
 
 
-@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_init_strategies(strategy):
     X, y = models.constrained_data(rows=20)
@@ -194,7 +198,7 @@ def test_predictive(name, constrained_runs):
     )
 
 
-@every_kernel
+@one_kernel
 def test_arviz_shows_no_estimate_as_log_density(name, constrained_runs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -230,7 +234,7 @@ def test_refresh_brings_the_energy_up_to_date(name):
     np.testing.assert_array_equal(moved.sampler.chain.position, state.sampler.chain.position)
 
 
-@every_kernel
+@one_kernel
 def test_wrap_model(name):
     y = models.normal_data()
     kernel = models.normal_kernel(name, energy="full")
@@ -252,8 +256,7 @@ def grouped(x, group, y):
         numpyro.sample("y", dist.Normal(mean, 1), obs=y[idx])
 
 
-@every_kernel
-@pytest.mark.usefixtures("quick_compilation")
+@one_kernel
 def test_data_may_be_numpy_arrays(name):
     rng = np.random.default_rng(0)
     data = (rng.normal(size=(60, 2)), np.arange(60) % 3, rng.normal(size=60))

@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from jax import lax, random
 from numpyro.infer.util import potential_energy, unconstrain_fn
+from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.models.all_rows import FullData
@@ -198,7 +199,7 @@ def mixture_rows(y, minibatch, written_out=False):
             numpyro.sample("y", dist.Normal(locations[k], 1.0), obs=y[idx])
 
 
-@pytest.mark.parametrize("minibatch", [60, 5])
+@pytest.mark.parametrize("minibatch", [60, in_second_tier(5)])
 def test_an_enumerated_model(minibatch):
     y = models.normal_data(rows=60) + 3.0 * (np.arange(60) < 20)
     mcmc = run(SGLD(mixture_rows, step_size=1e-3, num_steps=50), y, minibatch)
@@ -259,7 +260,7 @@ def test_weights():
     np.testing.assert_allclose(shifted["ratio"], found["ratio"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["SGNHT", "ReplicaExchangeSGHMC"])
+@pytest.mark.parametrize("name", [in_second_tier("SGNHT"), "ReplicaExchangeSGHMC"])
 def test_other_kernels_on_any_pytree(name):
     start = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (CHAINS, *jnp.shape(x))), models.NESTED_START

@@ -86,6 +86,7 @@ def test_noise_that_differs_between_modes():
     assert np.median(noise[x > 2]) == pytest.approx(3.0, abs=0.3)
 
 
+@pytest.mark.slow
 def test_noise_of_three_bins_widens_nothing():
     """Bins narrower than the noise make the multiplier jump, which heats an uncorrected step."""
     mcmc = noisy_run(lambda x: 1.5, partition=EnergyPartition(1.0, 21.0, 40))

@@ -296,6 +296,7 @@ def test_chains_with_their_own_partitions_pool():
     assert weights[24:].sum() > 1.3 * weights[:24].sum()
 
 
+@pytest.mark.slow
 def test_raw_weights_of_different_partitions_do_not_pool():
     """Two chains in five are in the left mode and stay there; the others have other bins."""
     narrow, wide = EnergyPartition(0.0, 6.0, 6), EnergyPartition(1.4, 13.4, 3)

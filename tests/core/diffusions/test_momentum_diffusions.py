@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 from scipy.linalg import solve_discrete_lyapunov
+from tiers import in_second_tier
 
 from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
 from numpyro_contour.core.samplers.plain import plain
@@ -141,7 +142,7 @@ def test_the_noise_of_the_gradient_is_taken_out_of_the_injected_noise():
     assert heated - 1 > 10 * (error[0] + 0.02)
 
 
-@pytest.mark.parametrize("noise", ["averaged", "independent"])
+@pytest.mark.parametrize("noise", ["averaged", in_second_tier("independent")])
 def test_the_thermostat_takes_out_noise_that_nobody_has_measured(noise):
     eps, size = 0.02, 10
     # The first-order scheme holds the velocity after a whole kick at the temperature, so that its
