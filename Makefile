@@ -53,4 +53,4 @@ benchmark: .venv-benchmark-$(VERSION)/ready
 	touch $@
 
 clean:
-	rm -rf .venv-* site demo-output
+	rm -rf .venv-* .jax-cache site demo-output
