@@ -2,14 +2,18 @@
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 MAKE_ENV = $(PYTHON) -m venv $(@D) && $(@D)/bin/pip install --quiet --disable-pip-version-check
+PYTEST = .venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2 --dist=worksteal
 
-.PHONY: demo test lint docs benchmark clean
+.PHONY: demo test test-all lint docs benchmark clean
 
 demo: .venv-demo-$(VERSION)/ready
 	.venv-demo-$(VERSION)/bin/python -m numpyro_contour
 
 test: .venv-test-$(VERSION)/ready
-	.venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2 --dist=loadgroup
+	$(PYTEST) -m 'not slow' tests README.md
+
+test-all: .venv-test-$(VERSION)/ready
+	$(PYTEST)
 
 lint: .venv-lint-$(VERSION)/ready
 	.venv-lint-$(VERSION)/bin/ruff check .
@@ -49,4 +53,4 @@ benchmark: .venv-benchmark-$(VERSION)/ready
 	touch $@
 
 clean:
-	rm -rf .venv-* site demo-output
+	rm -rf .venv-* .jax-cache site demo-output

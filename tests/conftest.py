@@ -1,25 +1,49 @@
 """Fixtures that several test modules share."""
 
-import atexit
 import os
-import shutil
+import platform
 import subprocess
 import sys
-import tempfile
+import zlib
 from pathlib import Path
 
-# Compiling is most of the work of these tests, and many of them compile the same programs.
-# The variables reach worker processes too: they share one directory.
+CACHE = Path(__file__).parents[1] / ".jax-cache"
+BENCHMARKS = Path(__file__).parent / "benchmarks"
+CACHE_BYTES = 500e6  # all tests on one Python write 120 MB
+
+
+def processor():
+    """A number that differs where compiled programs may not run."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        features = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        features = platform.processor()
+    return f"{zlib.crc32(features.encode()):08x}"
+
+
+def trim(folder):
+    """Remove the files that were not read for longest, where there are too many."""
+    files = [(path, path.stat()) for path in folder.rglob("*-cache")]
+    excess = sum(stat.st_size for _, stat in files) - CACHE_BYTES
+    for path, stat in sorted(files, key=lambda file: file[1].st_atime):
+        if excess <= 0:
+            break
+        path.unlink()
+        excess -= stat.st_size
+
+
+# Compiling is most of the work of these tests, and many of them compile the same programs. They
+# are kept from run to run. The variables reach worker processes too: they share one directory.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    directory = tempfile.mkdtemp(prefix="numpyro-contour-tests-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = directory
+    trim(CACHE)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE / processor())
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"
 
 # The older emitters of loops compile twice as fast, programs that are not split for parallel
 # compilation in two thirds of the time, and LLVM's first level of optimization takes another
 # quarter off, for runs as fast. XLA ends a process that gives a flag it does not know, so it is
-# asked about each: its versions differ.
+# asked about them: its versions differ.
 FLAGS = (
     "--xla_cpu_use_fusion_emitters=false",
     "--xla_cpu_parallel_codegen_split_count=1",
@@ -27,34 +51,53 @@ FLAGS = (
 )
 
 
-def is_known(flag):
-    """Whether XLA takes a flag."""
+def are_known(*flags):
+    """Whether XLA takes these flags."""
     probe = [sys.executable, "-c", "import jax; jax.devices()"]
-    variables = os.environ | {"XLA_FLAGS": flag}
+    variables = os.environ | {"XLA_FLAGS": " ".join(flags)}
     return subprocess.run(probe, env=variables, capture_output=True).returncode == 0
 
 
 if "XLA_FLAGS" not in os.environ:
-    os.environ["XLA_FLAGS"] = " ".join(filter(is_known, FLAGS))
+    known = FLAGS if are_known(*FLAGS) else filter(are_known, FLAGS)
+    os.environ["XLA_FLAGS"] = " ".join(known)
 
 import jax
 import models
 import pytest
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def quick_compilation():
-    """For modules of many short runs, whose compilation takes longer than the runs."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    """For many short runs, whose compilation takes longer than the runs."""
+
+
+def is_quick(item):
+    return "quick_compilation" in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_modifyitems(items):
+    """Benchmarks are of the second tier. Tests of quick compilation come first: see below."""
+    for item in items:
+        if BENCHMARKS in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=is_quick, reverse=True)
+
+
+def pytest_runtest_setup(item):
+    """A change of how programs are compiled forgets those that there are."""
+    if is_quick(item) != jax.config.read("jax_disable_most_optimizations"):
+        jax.config.update("jax_disable_most_optimizations", is_quick(item))
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_programs():
-    """Every compiled program holds memory maps, and a process may have some 65,000 of them."""
+    """Compiled programs take memory, 1 GB for some 3,000 maps, of which a process has 65,000."""
     yield
-    jax.clear_caches()
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_text().count("\n") > 8000:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
@@ -112,7 +155,7 @@ def run_python():
     def run(code, *args, **environment):
         finished = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code, *args],
-            cwd=Path(__file__).parent,
+            cwd=Path(__file__).parent / "helpers",
             env=os.environ
             | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
             | environment,

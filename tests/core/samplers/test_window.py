@@ -1,0 +1,98 @@
+"""Draws that stand for a window: chosen in proportion to weight, carrying the mean weight."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+from scipy import stats
+
+from numpyro_contour.core.samplers.chain import Sampler
+from numpyro_contour.core.samplers.window import run_window
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+class Counted(NamedTuple):
+    position: jax.Array
+    log_weight: jax.Array
+    potential_energy: jax.Array
+
+
+def walker(log_weights):
+    """A chain that is at 0, 1, 2, ... with given log weights."""
+    log_weights = jnp.asarray(log_weights)
+    return Sampler(
+        init=lambda key, position, potential_and_grad: jnp.array(-1),
+        step=lambda keys, state, potential_and_grad: state + 1,
+        observe=lambda state: Counted(state, log_weights[state], jnp.array(0.0)),
+        place=lambda state, chain: state,
+    )
+
+
+def windows(log_weights, draw, number=1, trust=1.0):
+    sampler = walker(log_weights)
+    run = jax.vmap(
+        lambda key: run_window(key, jnp.array(-1), None, sampler, len(log_weights), draw, trust)[1]
+    )
+    return run(random.split(random.key(0), number))
+
+
+def test_positions_are_chosen_in_proportion_to_their_weights():
+    weights = np.array([0.5, 3.0, 1e-3, 2.0, 1.5, 0.2])
+    number = 40_000
+    window = windows(np.log(weights), "reservoir", number)
+    counts = np.bincount(np.asarray(window.draw.position), minlength=6)
+    assert stats.chisquare(counts, number * weights / weights.sum()).pvalue > 1e-3
+    np.testing.assert_allclose(window.log_weight, np.log(weights.mean()), rtol=1e-5)
+    np.testing.assert_allclose(
+        window.draw.log_weight, np.log(weights)[np.asarray(window.draw.position)], rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.4])
+def test_weights_that_are_not_trusted_choose_less_and_count_in_full(trust):
+    weights = np.array([0.5, 3.0, 1e-3, 2.0, 1.5, 0.2])
+    number = 40_000
+    window = windows(np.log(weights), "reservoir", number, trust)
+    places = np.asarray(window.draw.position)
+    chances = weights**trust / (weights**trust).sum()
+    assert stats.chisquare(np.bincount(places, minlength=6), number * chances).pvalue > 1e-3
+    # Whatever chose them, the weight that positions carry is their share of the mean weight.
+    carried = np.exp(np.asarray(window.log_weight, np.float64))[:, None] * (
+        places[:, None] == np.arange(6)
+    )
+    error = carried.std(0) / number**0.5
+    assert (np.abs(carried.mean(0) - weights / 6) < 4 * error).all()
+
+
+def test_last_is_the_last_position_with_its_own_weight():
+    window = windows(np.log([0.5, 3.0, 2.0]), "last")
+    assert window.draw.position.tolist() == [2]
+    np.testing.assert_allclose(window.log_weight, np.log(2.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [-200.0, 0.0, 200.0])
+def test_weights_may_be_of_any_size(scale):
+    window = windows(np.log([1.0, 3.0]) + scale, "reservoir", 1000)
+    np.testing.assert_allclose(window.log_weight, np.log(2.0) + scale, rtol=1e-5)
+    assert 0.68 < float(jnp.mean(window.draw.position == 1)) < 0.82  # 0.75, sd 0.014
+
+
+def test_refused_attempts_are_never_chosen():
+    window = windows([-np.inf, 0.0, -np.inf, -np.inf], "reservoir", 200)
+    assert (np.asarray(window.draw.position) == 1).all()
+    np.testing.assert_allclose(window.log_weight, -np.log(4.0), rtol=1e-6)
+
+
+def test_refused_attempts_are_never_chosen_without_trust():
+    window = windows([-np.inf, 0.0, -np.inf, -np.inf], "reservoir", 200, 0.0)
+    assert (np.asarray(window.draw.position) == 1).all()
+    np.testing.assert_allclose(window.log_weight, -np.log(4.0), rtol=1e-6)
+
+
+def test_a_window_of_refusals_has_no_weight():
+    window = windows([-np.inf, -np.inf], "reservoir", 3)
+    assert np.isneginf(np.asarray(window.log_weight)).all()

@@ -1,0 +1,295 @@
+"""Figures that sentences of the docs quote are those of the tables that the benchmarks wrote.
+
+Tables of docs/benchmarks.md and docs/peers are written by code. Each claim below makes a phrase
+from them, and the phrase has to be on its page: a benchmark that is run anew turns this red where
+a sentence does not follow.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = "docs/benchmarks.md"
+
+
+def text_of(page):
+    """A page with its line breaks as spaces."""
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
+
+
+def section(name, page=BENCHMARKS):
+    """What a benchmark wrote on a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.search(rf"<!-- {name} -->\n(.*?)(?=<!-- |\Z)", text, flags=re.DOTALL)[1]
+
+
+def tables(name, page=BENCHMARKS):
+    """The tables of a section: lists of {header: cell}."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n)+", section(name, page), flags=re.MULTILINE):
+        lines = [[cell.strip() for cell in line[1:-2].split(" | ")] for line in block.splitlines()]
+        found.append([dict(zip(lines[0], line)) for line in lines[2:]])
+    return found
+
+
+def row(table, *cells):
+    """The row of a table that begins with these cells."""
+    (found,) = [r for r in table if tuple(r.values())[: len(cells)] == cells]
+    return found
+
+
+def number(cell):
+    """The first number of a cell."""
+    return float(re.search(r"-?[\d,]*\.?\d+", cell)[0].replace(",", ""))
+
+
+def peer(target, method, field):
+    """An error of the peers' benchmark at equal gradients, its mean over runs."""
+    found = json.loads((ROOT / "docs" / "peers" / f"{target}.json").read_text())
+    return np.mean(found["methods"][method]["equal_gradients"][field])
+
+
+def the_kernels():
+    (at_paper, at_best), (given,) = tables("nine_modes"), tables("family")
+    for found in given:
+        name = found["kernel"]
+        first, best = row(at_paper, name), row(at_best, name)
+        yield (
+            f"| `{name}` | {first['TV a chain']} at {first['step size']} | {best['TV a chain']} at "
+            f"{best['step size']} | {found['effective draws']} | {found['correlated']} | "
+            f"{found['error a chain']} |"
+        )
+
+
+def share_of_sgld(column):
+    (given,) = tables("family")
+    return number(row(given, "ContourSGLD")[column]) / number(row(given, "SGLD")[column])
+
+
+def cost_of_contour():
+    (defaults,) = tables("defaults")
+    of_normals = float(re.search(r"over SGLD's ([\d.]+)", row(defaults, "gauss20d")["figures"])[1])
+    shares = share_of_sgld("effective draws"), of_normals
+    assert all(0.7 <= share <= 0.85 for share in shares), shares
+    yield "15 to 30 %"
+
+
+def cost_where_correlated():
+    assert 0.45 < share_of_sgld("correlated") < 0.55
+    yield "half of them where coordinates are strongly correlated"
+
+
+def barriers_that_fall_by_themselves():
+    (defaults,) = tables("defaults")
+    errors = {
+        name: number(row(defaults, name)["figures"])
+        for name in ("mixture20", "mixture30", "mixture30, 37 nats")
+    }
+    assert errors["mixture30"] < 0.1 < errors["mixture30, 37 nats"], errors
+    yield "up to about 30 nats"
+
+
+def stated_barrier():
+    rows = tables("two_normals", "docs/barriers.md")[0]
+    assert min(number(r["crossings, by chain"]) for r in rows if "seed" in r["run"]) >= 10
+    yield "`barrier=400`"
+
+
+def gains(target):
+    (rows, _) = tables("moving_theta")
+    return [r for r in rows if r["target"].startswith(target)]
+
+
+def readme_run():
+    found = gains("model of README, noise 3.5")[0]
+    yield f"exact value is {found['exact']}; six such runs together gave {found['mean of chains']}"
+    yield f"barrier between the modes is {found['target'].split()[-2]} nats"
+
+
+def moving_theta():
+    first, second, third = gains("model of README, noise 3.5")
+    yield (
+        f"(exact {first['exact']}) gives {first['mean of chains']} with the default gain, "
+        f"{second['mean of chains']} with `robbins_monro(10, 0.9, 100)` and "
+        f"{third['mean of chains']} with exponent 1"
+    )
+    higher, _, rare = gains("model of README, noise 3:")
+    assert 0.4 < number(higher["crossings a chain"]) / number(first["crossings a chain"]) < 0.6
+    assert number(rare["sd of a chain"]) > 0.1
+    yield (
+        f"{higher['target'].split()[-2]} nats, and crossings half as frequent (exact "
+        f"{higher['exact']}), the default gives {higher['mean of chains']}"
+    )
+    _, rows = tables("moving_theta")
+    excess = {(r["kernel"], r["gain"]): f"{100 * (number(r['variance']) - 1):.1f} %" for r in rows}
+    smallest = "robbins_monro(10, 1.0, 100)"
+    yield (
+        f"{excess['ContourSGHMC', 'default']} too large with `ContourSGHMC` and the default gain, "
+        f"{excess['ContourSGHMC', smallest]} with `{smallest}`, and "
+        f"{excess['ContourSGLD', 'default']} with `ContourSGLD`"
+    )
+
+
+def lesser_mode():
+    first, second, third = gains("10 dimensions")
+
+    def excess(found):
+        mean, error = re.findall(r"[\d.]+", found["mean of chains"])
+        return f"{float(mean) - 0.4:.3f} +- {error}"
+
+    scatter = [
+        round(100 * (number(r["sd of a chain"]) / number(first["sd of a chain"]) - 1))
+        for r in (second, third)
+    ]
+    yield f"gave it {excess(first)} more than its 0.4"
+    yield (
+        f"`gain=robbins_monro(10, 0.9, 100)` it was {excess(second)} and with exponent 1 "
+        f"{excess(third)}, at chains that scatter {scatter[0]} and {scatter[1]} % more"
+    )
+    (defaults,) = tables("defaults")
+    share = float(re.search(r"over SGLD's ([\d.]+)", row(defaults, "gauss20d")["figures"])[1])
+    yield f"it has {share:.2f} of the effective draws of `SGLD`"
+
+
+def defaults_reach():
+    (rows,) = tables("defaults")
+    figures = {r["target"]: r["figures"] for r in rows}
+    one, nine = number(figures["mix1"]), number(figures["nine"])
+    yield f"off by {one:.2f} (two modes in one dimension) and {nine:.2f} (nine modes)"
+    unimodal = [figures[name] for name in ("eight schools", "regression", "poisson", "logistic")]
+    pooled = max(float(re.search(r"pooled ([\d.]+)", text)[1]) for text in unimodal)
+    single = max(map(number, unimodal))
+    sds = [re.search(r"min ([\d.]+), max ([\d.]+)", text).groups() for text in unimodal]
+    assert pooled < 0.1
+    assert all(0.95 < float(least) <= float(most) < 1.05 for least, most in sds)
+    yield f"within 0.1 posterior standard deviations of NUTS (of single chains within {single:.2f})"
+    chain, all_chains = number(figures["concrete"]), figures["concrete"].split("pooled ")[1]
+    yield f"RMSE of {float(all_chains):.1f} MPa, single chains of {chain:.1f}"
+
+
+def sensitivity():
+    (rows,) = tables("sensitivity")
+    assert max(number(r["worst ratio"]) for r in rows) < 2
+    yield "by less than a factor of two"
+
+
+def noise_of_estimators():
+    rows = tables("subsampling")[0]
+    noise = {r["target"]: number(r["noise of the energy, nats (bins)"]) for r in rows}
+    yield (
+        f"{noise['logistic, 10,000 rows']:.1f} nats at N = 10,000, "
+        f"{noise['logistic, 1,000,000 rows']:.1f} at 1,000,000"
+    )
+    alone = noise['the same, `energy="minibatch"`']
+    yield f"{alone:.0f} nats there at N = 10,000"
+
+
+def weights_by_noisy_energies():
+    rows = tables("subsampling")[1]
+    by_noisy = [r["by the noisy energy (the paper)"].split(", ")[1:] for r in rows]
+    assert 1.38 < max(float(v) for pair in by_noisy for v in pair) < 1.45
+    yield "up to 40 % too wide"
+
+
+def crossings_by_noise():
+    rows = tables("crossings")[2]
+    columns = [c for c in rows[0] if c.startswith("crossings")]
+    for column in columns:
+        exact = number(row(rows, "0 nats")[column])
+        share = {r["noise"]: number(r[column]) / exact for r in rows}
+        assert share["6 nats"] > 1 if "0.25" in column else 0.4 < share["6 nats"] < 0.6
+        assert 0.05 < share["12 nats"] < 0.15
+        assert share["30 nats"] < 0.02
+    yield "a tenth of the crossings"
+
+
+def two_modes_of_rows():
+    (rows,) = tables("modes_of_rows")
+    controlled, plain, full = (
+        row(rows, "20,000", f'`"{energy}"`') for energy in ("control_variate", "minibatch", "full")
+    )
+    assert "none" not in (controlled["faults"], plain["faults"])
+    assert full["faults"] == "none"
+    assert 1.5 < number(full["seconds"]) / number(controlled["seconds"]) < 3
+    noise = [number(r["noise, nats"]) for r in (plain, controlled)]
+    yield f"{noise[0]:.0f} nats with plain minibatches and {noise[1]:.0f} with the control variate"
+    exact = float(re.search(r"P\(a > 0\) = (\d\.\d+)", section("modes_of_rows"))[1])
+    yield f"the answer is {full['P(a > 0)']} for {exact:.2f}, in about twice the time"
+    yield f"the formula gives {(2 * 8 * 20_000 / 200) ** 0.5:.0f} nats"
+
+
+def limits_of_the_partition():
+    rows = tables("crossings")[0]
+    of = {r["partition"]: r for r in rows}
+    count = lambda name: f"{number(of[name]['crossings']):.0f}"
+    above = "begins {} nats above typical energies"
+    yield (
+        f"{count('0 to 20 nats, bins of 0.25')} crossings a chain where it begins below all "
+        f"energies, {count(above.format(1.7))} at 1.7 nats above typical ones, "
+        f"{count(above.format(3.6))} at 3.6, {count(above.format(6.6))} at 6.6"
+    )
+    share = lambda name: of[name]["draws above it"].replace("%", " %")
+    yield (
+        f"{count('ends at 4.5 nats')} crossings with {share('ends at 4.5 nats')} of the draws "
+        f"above it, {count('ends at 3 nats')} with {share('ends at 3 nats')}"
+    )
+    wide = {number(r["partition"]): number(r["crossings"]) for r in tables("crossings")[1]}
+    assert 0.6 < wide[4.5] / wide[1.0] < 0.75
+    yield "crossings fall by a third at 4.5 standard deviations"
+
+
+def papers_settings():
+    rows = tables("diagnose")[-1]
+    mixture, later = (
+        row(rows, "0.4 N(-6, 1) + 0.6 N(4, 1)", name)["mean"]
+        for name in ("the paper's", "the same from 1.4 nats on")
+    )
+    given = row(rows, "0.4 N(-6, 1) + 0.6 N(4, 1)", "nothing given")["mean"]
+    rounded = lambda cell: " +- ".join(f"{float(x):.2f}" for x in cell.split(" +- "))
+    yield f"The mean is {rounded(mixture)} where 0 is right"
+    yield f"and {rounded(later)}"
+    yield f"the mean is {rounded(given)}"
+    nine = row(rows, "nine modes", "the paper's"), row(rows, "nine modes", "nothing given")
+    masses = [f"{number(r['masses a chain']):.2f}" for r in nine]
+    yield f"off by {masses[0]} in total variation, by {masses[1]} with nothing given"
+
+
+def peers_on_one_mode():
+    for target in ("normal-20-d", "eight-schools-10-d"):
+        errors = [peer(target, m, "mean_error") for m in ("NUTS, 4 chains", "ContourSGLD")]
+        assert 0.42 < errors[0] / errors[1] < 0.58, errors
+    yield "about half of our error at equal gradients on either"
+
+
+CLAIMS = {
+    "README.md": [
+        cost_of_contour,
+        barriers_that_fall_by_themselves,
+        stated_barrier,
+        readme_run,
+    ],
+    "docs/which.md": [the_kernels, cost_of_contour, cost_where_correlated],
+    "docs/weights.md": [moving_theta, crossings_by_noise],
+    "docs/choosing.md": [defaults_reach, lesser_mode, sensitivity],
+    "docs/minibatches.md": [
+        noise_of_estimators,
+        weights_by_noisy_energies,
+        crossings_by_noise,
+        two_modes_of_rows,
+    ],
+    "docs/diagnose.md": [limits_of_the_partition, crossings_by_noise, papers_settings],
+    "docs/when_not.md": [peers_on_one_mode, cost_of_contour, cost_where_correlated],
+}
+
+
+@pytest.mark.parametrize(("page", "claim"), [(p, c) for p, made in CLAIMS.items() for c in made])
+def test_a_page_says_what_was_measured(page, claim):
+    text = text_of(page)
+    phrases = list(claim())
+    assert phrases
+    for phrase in phrases:
+        assert phrase in text, phrase

@@ -1,0 +1,317 @@
+"""Does `make test` see faults? Each mutant below breaks one expression of the package.
+
+`python tests/mutants.py` applies one after the other to a copy of the checkout, runs the tests of
+the first tier that should see it, and all of the first tier where they do not, and prints which
+test failed. It takes the interpreter's own packages: run it with `.venv-test-*/bin/python`.
+
+    python tests/mutants.py                 all
+    python tests/mutants.py psi 12 models   those of numbers, and of places that hold a word
+    python tests/mutants.py --check         only whether each text is there, once
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "numpyro_contour"
+IGNORED = shutil.ignore_patterns(".git", ".venv*", "site", "demo-output", "__pycache__", ".*_cache")
+
+
+class Mutant(NamedTuple):
+    """One fault."""
+
+    #: a file of the package, or a folder of which one file holds the text
+    place: str
+    old: str
+    new: str
+    #: folders and files of tests/ that should see it
+    tests: str
+
+
+MUTANTS = [
+    # arrays
+    Mutant("core/arrays", "(13, 15, 26, 6)", "(13, 15, 26, 7)", "core/arrays"),
+    Mutant("core/arrays", ">> 9)", ">> 10)", "core/arrays"),
+    Mutant("core/arrays", "+ (b - of_b)", "- (b - of_b)", "models"),
+    Mutant("core/arrays", "size >= 2**32", "size < 2**32", "core/arrays"),
+    # diffusions
+    Mutant(
+        "core/diffusions/langevin.py",
+        "jnp.sqrt(2 * temperature * step_size)",
+        "jnp.sqrt(temperature * step_size)",
+        "core/diffusions core/samplers",
+    ),
+    Mutant("core/diffusions/langevin.py", "0.5 * (r + s)", "0.6 * (r + s)", "core/diffusions"),
+    Mutant(
+        "core/diffusions/langevin.py",
+        "d - temperature * step_size * c",
+        "d + temperature * step_size * c",
+        "core/diffusions",
+    ),
+    Mutant("core/diffusions/underdamped.py", "(1 - c**2)", "(1 - c)", "core/diffusions"),
+    Mutant(
+        "core/diffusions/underdamped.py",
+        "2 * step_size / (1 + c)",
+        "2 * step_size / (1 - c)",
+        "core/diffusions",
+    ),
+    Mutant(
+        "core/diffusions/nose_hoover.py",
+        "friction + 0.5 * heat(moving)",
+        "friction - 0.5 * heat(moving)",
+        "core/diffusions",
+    ),
+    Mutant("core/diffusions/rmsprop.py", "(1 - decay**count)", "(1 - decay)", "core/diffusions"),
+    Mutant("core/diffusions", "v - 0.5 * (a - b)", "v + 0.5 * (a - b)", "core/diffusions"),
+    Mutant("core/diffusions", "jnp.clip(d, -b, b)", "jnp.clip(d, -2 * b, b)", "core/diffusions"),
+    Mutant("core/diffusions", "(1 - share, 0.05)", "(1 + share, 0.05)", "core/diffusions"),
+    # flattening
+    Mutant(
+        "core/flattening/psi.py",
+        "(place - left) * rise",
+        "(left - place) * rise",
+        "core/flattening",
+    ),
+    Mutant(
+        "core/flattening/psi.py",
+        "1 + flattening.zeta * temperature * slope",
+        "1 - flattening.zeta * temperature * slope",
+        "core/flattening",
+    ),
+    Mutant(
+        "core/flattening/psi.py",
+        "(1 - bound) * partition.width",
+        "(1 + bound) * partition.width",
+        "core/flattening",
+    ),
+    Mutant("core/flattening/psi.py", "(value - theta.decay)", "value", "core/flattening output"),
+    Mutant(
+        "core/flattening/theta.py",
+        "theta.decay - jnp.log1p(-amount)",
+        "theta.decay",
+        "core/flattening",
+    ),
+    Mutant("core/flattening/theta_updates.py", "bins >= energy_bin", "bins > energy_bin", "core"),
+    Mutant(
+        "core/flattening/energy_partition.py",
+        "jnp.floor(jnp.nan_to_num(clipped))",
+        "jnp.floor(clipped)",
+        "core/flattening",
+    ),
+    Mutant(
+        "core/flattening/widening_partition.py",
+        "(self.dense - 1) * more",
+        "self.dense * more",
+        "core/flattening",
+    ),
+    # samplers
+    Mutant("core/samplers/guard.py", "guard.step_scale * 0.5", "guard.step_scale", "core/samplers"),
+    Mutant(
+        "core/samplers/window.py",
+        "uniform < jnp.exp(log_chance",
+        "uniform > jnp.exp(log_chance",
+        "core/samplers",
+    ),
+    Mutant("core/samplers/window.py", "- jnp.log(num_steps)", "", "core/samplers"),
+    Mutant("core/samplers/chain.py", "jnp.log(chain.guard.step_scale)", "0.0", "core/samplers"),
+    Mutant("core/samplers/cyclical.py", "* progress) + 1", "* progress) + 2", "core/samplers"),
+    Mutant(
+        "core/samplers/replica_exchange.py",
+        "1 / tau[:-1] - 1 / tau[1:]",
+        "1 / tau[:-1] + 1 / tau[1:]",
+        "core/samplers",
+    ),
+    Mutant(
+        "core/samplers/replica_exchange.py",
+        "0.5 * (variance[:-1] + variance[1:])",
+        "(variance[:-1] + variance[1:])",
+        "core/samplers",
+    ),
+    Mutant(
+        "core/samplers/contour.py", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"
+    ),
+    Mutant(
+        "core/samplers/contour.py",
+        "drift.gradient_multiplier,",
+        "1.0,",
+        "core/samplers",
+    ),
+    Mutant("core/samplers/climbing.py", "xi**2 - back**2", "xi**2", "core/samplers"),
+    Mutant(
+        "core/samplers/steps_by_height.py",
+        "(acceptance - TARGET_ACCEPTANCE)",
+        "(TARGET_ACCEPTANCE - acceptance)",
+        "core/flattening core/samplers",
+    ),
+    # warm-up
+    Mutant("adaptation", "(target - statistic)", "(statistic - target)", "adaptation"),
+    Mutant("adaptation", "weights, 0.01)", "weights, 0.2)", "adaptation"),
+    Mutant("adaptation", "low - _MARGIN * sd", "low + _MARGIN * sd", "adaptation"),
+    Mutant("adaptation", "step_size * noise / 2", "2 * step_size * noise", "adaptation"),
+    Mutant("adaptation", "jnp.sqrt(signal /", "(signal /", "adaptation"),
+    Mutant("adaptation", "mean + deviation / count", "mean + deviation", "adaptation"),
+    Mutant("adaptation", "2 * NOISE_SHARE * ", "20 * NOISE_SHARE * ", "adaptation"),
+    # models
+    Mutant("models", "count**2 / rows", "count / rows", "models"),
+    Mutant("models", "values / lacking", "values", "models"),
+    Mutant("models", 'msg["scale"] / scale', 'msg["scale"] * scale', "models"),
+    Mutant("models", "(places < size)", "(places <= size)", "models"),
+    Mutant("models", "jnp.maximum(component, 0.0)", "jnp.abs(component) * 2", "models"),
+    Mutant("models/estimators", "energy = difference + jnp", "energy = difference - jnp", "models"),
+    Mutant("models/estimators", "here + (anchor.gradient", "here - (anchor.gradient", "models"),
+    Mutant(
+        "models/estimators",
+        '"control_variate" if descends else "minibatch"',
+        '"minibatch" if descends else "control_variate"',
+        "models kernels",
+    ),
+    Mutant("models/estimators", "least[place] <= limit", "least[place] > limit", "models"),
+    # kernels
+    Mutant("kernels", "(1 + c) * langevin", "(1 - c) * langevin", "adaptation"),
+    Mutant("kernels", "PEAK = 2.0", "PEAK = 1.0", "adaptation"),
+    Mutant("kernels", "constrained(potential, z)", "z", "kernels models"),
+    Mutant(
+        "kernels",
+        "sampler.partition.lower + rise",
+        "sampler.partition.lower - rise",
+        "models kernels adaptation",
+    ),
+    Mutant("kernels", "wrapper(self._model_or_fail())", "self._model_or_fail()", "models"),
+    Mutant("kernels", "trust = 1.0 if exact", "trust = 0.5 if exact", "kernels models"),
+    Mutant("kernels", "energy_noise / variance", "energy_noise * variance", "models runs kernels"),
+    # statistics
+    Mutant("statistics", "np.mean(np.exp(log_weights", "np.sum(np.exp(log_weights", "statistics"),
+    Mutant("statistics", "(weights**2).sum() / weights.size", "weights.sum()", "statistics"),
+    Mutant("statistics", "(draws - 1) / draws", "(draws + 1) / draws", "statistics"),
+    Mutant("statistics", "np.cumsum(ranked) - ranked / 2", "np.cumsum(ranked)", "statistics"),
+    Mutant("statistics", "ways // 2", "ways", "statistics"),
+    Mutant("statistics", "-(share * np.log(share))", "(share * np.log(share))", "statistics"),
+    Mutant("statistics", "np.median(sd, axis=1) / widths", "np.median(sd, axis=1)", "statistics"),
+    # runs
+    Mutant("runs", "own = final + ", "own = final - ", "output"),
+    Mutant("runs", "felt - smoothed(", "felt + smoothed(", "runs"),
+    Mutant("runs", "* -np.diff(ramps)", "* np.diff(ramps)", "runs"),
+    Mutant("runs", "np.sqrt(np.asarray(found.noise", "(np.asarray(found.noise", "runs"),
+    Mutant(
+        "runs", "part.items():\n            result", "{}.items():\n            result", "output"
+    ),
+    # diagnosis
+    Mutant("diagnosis", "sizes[least] < fewest", "sizes[least] > fewest", "diagnosis"),
+    Mutant("diagnosis", "rhat[at] > _LARGEST", "rhat[at] < _LARGEST", "diagnosis"),
+    Mutant("diagnosis", "_MOST_BINS = 3.0", "_MOST_BINS = 30.0", "diagnosis"),
+    Mutant("diagnosis", "_LEAST_SHARE = 0.05", "_LEAST_SHARE = 0.005", "diagnosis"),
+    Mutant("diagnosis", "evidence.lower - evidence.typical", "evidence.typical", "diagnosis"),
+    # output
+    Mutant("output", "(number / weights.sum())", "(number / weights.size)", "output"),
+    Mutant("output", "rng.random() + np.arange(number)", "np.arange(number)", "output"),
+    Mutant("output", "True), weights.log_weights", "True), 2 * weights.log_weights", "output"),
+    Mutant("output", "np.floor(expected + 1e-9)", "np.ceil(expected + 1e-9)", "output"),
+    Mutant("output", "column.loc[{metric: label}] = ", "_ = ", "output"),
+    # plots
+    Mutant("plots", "np.where(is_here, weights, 0.0)", "np.where(is_here, 1.0, 0.0)", "plots"),
+    Mutant("plots", "/ weights.sum() / np.diff(edges)", "/ weights.sum()", "plots"),
+    Mutant("plots", "4 * weights.ravel() / weights.mean()", "4 * weights.ravel()", "plots"),
+    Mutant("plots", '1.0 - float(evidence.settings["zeta"])', "1.0", "plots"),
+    # the root
+    Mutant("checks.py", "if result <= 0:", "if result < 0:", "test_bad_input.py"),
+    Mutant("checks.py", "if result < at_least:", "if result <= at_least:", "test_bad_input.py"),
+    Mutant("checks.py", "level += 1", "level += 0", "diagnosis kernels output"),
+    Mutant("schedules.py", "exponent + self.offset", "exponent - self.offset", "core/flattening"),
+    Mutant("schedules.py", "count // self.steps", "count / self.steps", "kernels"),
+    Mutant("schedules.py", "if not first > 0:", "if first < 0:", "test_bad_input.py"),
+]
+
+
+def file_of(mutant, root):
+    """The file that holds the text of a mutant once, or in words why there is none."""
+    place = root / PACKAGE / mutant.place
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    counts = {path: path.read_text().count(mutant.old) for path in files if path.exists()}
+    holding = [path for path, count in counts.items() if count]
+    if sum(counts.values()) == 1:
+        return holding[0], ""
+    names = ", ".join(str(path.relative_to(root)) for path in holding)
+    return None, f"found {sum(counts.values())} times in {names}" if names else "NOT FOUND"
+
+
+@contextlib.contextmanager
+def applied(mutant, path):
+    """The mutant in its file."""
+    text = path.read_text()
+    path.write_text(text.replace(mutant.old, mutant.new))
+    try:
+        yield
+    finally:
+        path.write_text(text)
+
+
+def failing(root, *paths):
+    """The first test that fails of the first tier in these paths, None if all pass."""
+    options = ["-x", "-m", "not slow", "--numprocesses=2", "--dist=worksteal", "--tb=no", "-rfE"]
+    options += ["-p", "no:cacheprovider"]
+    environment = os.environ | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", *options, *paths]
+    run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    if run.returncode == 0:
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)
+    return found[1] if found else f"pytest ended with {run.returncode}: {run.stdout[-300:]}"
+
+
+def chosen(words):
+    """The mutants of these numbers and words, with their numbers."""
+    numbered = list(enumerate(MUTANTS, 1))
+    if not words:
+        return numbered
+    return [(n, m) for n, m in numbered if any(w == str(n) or w in m.place for w in words)]
+
+
+def main():
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", help="numbers of mutants, or words of their places")
+    parser.add_argument("--check", action="store_true", help="whether each text is there, once")
+    arguments = parser.parse_args()
+    mutants = chosen(arguments.words)
+    missing = [(n, m, file_of(m, ROOT)[1]) for n, m in mutants if file_of(m, ROOT)[0] is None]
+    for number, mutant, why in missing:
+        print(f"{number}: `{mutant.old}` in {mutant.place}: {why}")
+    if arguments.check:
+        print(f"{len(mutants) - len(missing)} of {len(mutants)} mutants can be applied.")
+        return int(bool(missing))
+    killed = tried = 0
+    print("| | place | mutant | killed by | seconds |\n| --- | --- | --- | --- | --- |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "checkout"
+        shutil.copytree(ROOT, copy, ignore=IGNORED)
+        for number, mutant in mutants:
+            path, _ = file_of(mutant, copy)
+            if path is None:
+                continue
+            started = time.monotonic()
+            with applied(mutant, path):
+                test = failing(copy, *(f"tests/{name}" for name in mutant.tests.split()))
+                if test is None:
+                    test = failing(copy, "tests", "README.md")
+            tried, killed = tried + 1, killed + (test is not None)
+            seconds = time.monotonic() - started
+            change = f"`{mutant.old}` -> `{mutant.new}`".replace("\n", " ").replace("|", "\\|")
+            line = (
+                f"| {number} | {mutant.place} | {change} | {test or '**alive**'} | {seconds:.0f} |"
+            )
+            print(line, flush=True)
+    print(f"\n{killed} of {tried} mutants are killed; {len(missing)} could not be applied.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
