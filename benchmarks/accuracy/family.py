@@ -71,7 +71,7 @@ def modes(name: str, length: int) -> list[str]:
 def main(experiment: Experiment) -> str:
     """The section of the page."""
     # How many times shorter the runs are.
-    length = experiment.choose(1, 20)
+    length = experiment.choose(1, 10)
     data = logistic_data(experiment.choose(10_000, 300))
     truth = by_nuts(ContourSGLD(logistic).model, data, 500, 2500, 2)
     rows = [

@@ -103,7 +103,7 @@ def variances(length: Length) -> list[list[str]]:
 
 def main(experiment: Experiment) -> str:
     """The section of the page."""
-    length = experiment.choose(Length(), Length(20, 24, 1))
+    length = experiment.choose(Length(), Length(10, 24, 1))
     return (
         "## A theta that still moves\n\n"
         "Draws are weighed by theta of their own time. While it still moves, the answers have a "

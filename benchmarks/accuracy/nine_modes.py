@@ -142,7 +142,7 @@ def main(experiment: Experiment) -> str:
     """The section of the page."""
     steps = experiment.choose(STEPS, 2000)
     published, best = [], []
-    for name in experiment.choose(STEP_SIZES, ("CyclicalSGLD", "ContourSGLD")):
+    for name in experiment.choose(STEP_SIZES, ("ContourSGLD",)):
         step_sizes = experiment.choose(STEP_SIZES[name], STEP_SIZES[name][:2])
         gradients = runs.KERNELS[name]
         rows = [row(name, eps, *ours(name, steps, eps), gradients) for eps in step_sizes]

@@ -140,7 +140,7 @@ def papers(experiment: Experiment) -> str:
     rows = []
     for target in published()[: experiment.choose(None, 1)]:
         if experiment.quick:
-            target = replace(target, steps=2000, others={})
+            target = replace(target, steps=20_000, others={})
         paper = PAPER | target.settings
         variants = {
             "the paper's": paper,

@@ -60,7 +60,7 @@ def row(rows: int, energy: str, draws: int) -> list[str]:
 
 def main(experiment: Experiment) -> str:
     """The section of the page."""
-    draws = experiment.choose(DRAWS, 40)
+    draws = experiment.choose(DRAWS, 100)
     rows = [row(ROWS[0], "full", draws)]
     for number in experiment.choose(ROWS[1:], ROWS[1:2]):
         energies = experiment.choose(("control_variate", "minibatch", "full"), ("minibatch",))
