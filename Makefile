@@ -26,11 +26,6 @@ docs: .venv-docs-$(VERSION)/ready
 
 benchmark: .venv-benchmark-$(VERSION)/ready
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks
-	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.figures
-	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.papers
-	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.peers
-	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.barriers
-	.venv-benchmark-$(VERSION)/bin/python -m benchmarks.cost
 
 .venv-demo-$(VERSION)/ready: pyproject.toml
 	$(MAKE_ENV) --editable '.[plots,io]'

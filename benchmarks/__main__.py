@@ -1,51 +1,68 @@
-"""Run the benchmarks and write their page of the docs: `python -m benchmarks [name ...]`."""
+"""Run the benchmarks and write their pages: `python -m benchmarks [NAME ...] [--quick] [--list]`.
+
+A NAME is that of one benchmark (`cost.steps`), its last part (`steps`), or a question (`cost`).
+"""
 
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp
 
-from benchmarks import (
-    coverage,
-    crossings,
-    defaults,
-    diagnose,
-    family,
-    mixture,
-    modes_of_rows,
-    moving_theta,
-    nine_modes,
-    sensitivity,
-    step_cost,
-    subsampling,
-)
-from benchmarks.page import DOCS, write_section
-
-BENCHMARKS = {
-    "mixture": mixture,
-    "nine_modes": nine_modes,
-    "family": family,
-    "defaults": defaults,
-    "sensitivity": sensitivity,
-    "subsampling": subsampling,
-    "modes_of_rows": modes_of_rows,
-    "crossings": crossings,
-    "moving_theta": moving_theta,
-    "coverage": coverage,
-    "diagnose": diagnose,
-    "step_cost": step_cost,
-}
-HEAD = "# Benchmarks\n\nMade by `make benchmark`.\n\n"
+from benchmarks.catalogue import BENCHMARKS, HEADS
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.pages import DOCS, write_section
 
 
-def main() -> None:
-    """Write docs/benchmarks.md, each section as soon as it is there, and print them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="all if none is named")
-    names = parser.parse_args().names or list(BENCHMARKS)
-    for name in names:
-        text = BENCHMARKS[name].main()
-        page = DOCS / "benchmarks.md"
-        print(write_section(page, HEAD, BENCHMARKS, name, text), flush=True)
+def named(given: str) -> list[str]:
+    """The benchmarks that a word of the command line means."""
+    return [name for name in BENCHMARKS if given in (name, *name.split("."))]
+
+
+def run(name: str, experiment: Experiment) -> None:
+    """Write a benchmark's section of its page, or its figures, and print it."""
+    page = BENCHMARKS[name].page
+    text = import_module(f"benchmarks.{name}").main(experiment)
+    if page is not None:
+        order = [key.split(".")[-1] for key, row in BENCHMARKS.items() if row.page == page]
+        section = name.split(".")[-1]
+        text = write_section(experiment.folder / page, HEADS[page], order, section, text)
+    print(text, flush=True)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the benchmarks that are named, or all, each written as soon as it is there."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all if none is named")
+    parser.add_argument("--list", action="store_true", help="print all names and what they ask")
+    parser.add_argument("--quick", action="store_true", help="short form, to see that it runs")
+    parser.add_argument(
+        "--output", type=Path, help="folder of the pages: docs, or a new one for the short form"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[""],
+        metavar="START",
+        help="of peers.posteriors: measure those whose names begin so, and keep the others",
+    )
+    arguments = parser.parse_args(argv)
+    names = list(dict.fromkeys(name for given in arguments.names for name in named(given)))
+    for given in arguments.names:
+        if not named(given):
+            parser.error(f"no benchmark is called {given}; --list prints all")
+    if arguments.only != [""] and names != ["peers.posteriors"]:
+        parser.error("--only goes with peers.posteriors alone")
+    if arguments.list:
+        for name, (page, question) in BENCHMARKS.items():
+            print(f"{name:26}{page or 'docs/figures':15}{question}")
+        return
+    folder = arguments.output or (Path(mkdtemp()) if arguments.quick else DOCS)
+    for name in names or BENCHMARKS:
+        run(name, Experiment(folder, arguments.quick, tuple(arguments.only)))
 
 
 if __name__ == "__main__":

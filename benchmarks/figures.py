@@ -1,8 +1,7 @@
-"""The figures of docs/diagnose.md and of the first page: `python -m benchmarks.figures`."""
+"""The figures of docs/diagnose.md and of the first page."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,27 +12,17 @@ import xarray as xr
 from jax import random
 from numpyro.infer import MCMC, NUTS
 
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.runs import run
 from numpyro_contour import ContourSGLD, plots, to_inference_data, weighted_samples
 from numpyro_contour.examples import nine_modes
 
-FOLDER = Path(__file__).parent.parent / "docs" / "figures"
 
-
-def run() -> Any:
+def nine(draws: int) -> Any:
     """Four chains on the nine modes, with nothing given."""
     kernel = ContourSGLD(potential_fn=nine_modes.potential, num_steps=100)
-    mcmc = MCMC(
-        kernel,
-        num_warmup=200,
-        num_samples=1000,
-        num_chains=4,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(
-        random.key(0), init_params=jnp.array([[0.0, 0.0], [1.7, 0.0], [0.0, -1.7], [1.7, 1.7]])
-    )
-    return to_inference_data(mcmc)
+    start = jnp.array([[0.0, 0.0], [1.7, 0.0], [0.0, -1.7], [1.7, 1.7]])
+    return to_inference_data(run(kernel, draws // 5, draws, 4, init_params=start))
 
 
 def mode(posterior: xr.Dataset) -> np.ndarray:
@@ -52,17 +41,16 @@ def seven_modes(x: jax.Array) -> jax.Array:
     return -jax.nn.logsumexp(jnp.log(shares) - 0.5 * squares)
 
 
-def trapped() -> plt.Figure:
+def trapped(length: int) -> plt.Figure:
     """A chain of NUTS and one of ContourSGLD from the same start, at equal numbers of gradients."""
-    start, kept = jnp.array([3.6, 0.0]), 2000
-    nuts = MCMC(
-        NUTS(potential_fn=seven_modes), num_warmup=1000, num_samples=20_000, progress_bar=False
-    )
+    start, kept = jnp.array([3.6, 0.0]), 2000 // length
+    numbers = {"num_warmup": 1000 // length, "num_samples": 10 * kept}
+    nuts = MCMC(NUTS(potential_fn=seven_modes), **numbers, progress_bar=False)
     nuts.warmup(random.key(0), init_params=start, extra_fields=("num_steps",), collect_warmup=True)
     gradients = int(nuts.get_extra_fields()["num_steps"].sum())
     nuts.run(random.key(1), extra_fields=("num_steps",))
     gradients += int(nuts.get_extra_fields()["num_steps"].sum())
-    of_nuts = np.asarray(nuts.get_samples())[:: 20_000 // kept]
+    of_nuts = np.asarray(nuts.get_samples())[::10]
 
     warmup = kept // 4
     steps = gradients // (warmup + kept)
@@ -97,12 +85,13 @@ def trapped() -> plt.Figure:
     return figure
 
 
-def main() -> None:
-    """Write them all."""
+def main(experiment: Experiment) -> str:
+    """Write them all, and return their lines for a page."""
     plt.switch_backend("Agg")
-    FOLDER.mkdir(exist_ok=True)
-    trapped().savefig(FOLDER / "trapped.png", dpi=100)
-    idata = run()
+    alternative = "Seven modes by NUTS and by ContourSGLD"
+    figure = trapped(experiment.choose(1, 20))
+    lines = experiment.save(figure, "trapped", alternative, dpi=100, bbox_inches=None)
+    idata = nine(experiment.choose(1000, 100))
     drawn = {
         "energy_histogram": plots.plot_energy_histogram(idata, figsize=(6, 4)),
         "theta_trace": plots.plot_theta_trace(idata, figsize=(7, 4)),
@@ -114,9 +103,6 @@ def main() -> None:
     }
     for name, axes in drawn.items():
         figure = np.ravel(axes)[0].figure
-        figure.savefig(FOLDER / f"{name}.png", dpi=70, bbox_inches="tight")
-        plt.close(figure)
-
-
-if __name__ == "__main__":
-    main()
+        lines += experiment.save(figure, name, name.replace("_", " "), dpi=70)
+    plt.close("all")
+    return lines

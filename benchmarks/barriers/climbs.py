@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC
 
-from numpyro_contour import ContourSGLD, diagnose, to_inference_data, weighted_samples
-from numpyro_contour.diagnostics import kish_share
+from benchmarks.shared import runs
+from benchmarks.shared.tables import crossings, kish_of, standard_error
+from numpyro_contour import ContourSGLD, diagnose, to_inference_data
 
 CHAINS = 4
 
@@ -41,17 +41,17 @@ class Climb(NamedTuple):
     @property
     def error(self) -> float:
         """Its standard error, from the chains' differences."""
-        return float(self.masses.std(ddof=1) / len(self.masses) ** 0.5)
+        return float(standard_error(self.masses))
 
     @property
     def crossings(self) -> np.ndarray:
         """Crossings of each chain."""
-        return (self.first[:, 1:] != self.first[:, :-1]).sum(1)
+        return crossings(self.first)
 
     @property
     def kish(self) -> np.ndarray:
         """Effective share of the draws of each chain."""
-        return np.array([kish_share(np.log(w)[None]) for w in self.weights]).ravel()
+        return np.array([kish_of(w[None]) for w in self.weights])
 
     def moments(self, values: np.ndarray) -> tuple[float, float]:
         """Weighted mean and standard deviation of a scalar, (chains, draws)."""
@@ -60,8 +60,7 @@ class Climb(NamedTuple):
 
     def trips(self) -> dict[str, float]:
         """The figures of `diagnose`: fewest round trips, and the least share that was climbed."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with runs.quiet():
             verdicts = diagnose(to_inference_data(self.mcmc)).verdicts
         return {v.check: v.figure for v in verdicts if v.check in ("round trips", "climb")}
 
@@ -93,21 +92,10 @@ def climb(
         arguments: `barrier` and other arguments of `ContourSGLD`.
     """
     kernel = ContourSGLD(model, potential_fn, num_steps=num_steps, **arguments)
-    mcmc = MCMC(
-        kernel,
-        num_warmup=draws,
-        num_samples=draws,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
     init = None if start is None else jnp.tile(start, (chains, 1))
-    mcmc.run(jax.random.key(seed), *args, init_params=init)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        samples, log_weights = weighted_samples(mcmc)
-    weights = np.exp(np.asarray(log_weights, np.float64))
-    samples = jax.tree.map(lambda x: np.asarray(x, np.float64), samples)
+    mcmc = runs.run(kernel, draws, draws, chains, *args, seed=seed, init_params=init)
+    samples, weights = runs.draws_of(mcmc)
+    samples = jax.tree.map(lambda x: x.astype(np.float64), samples)
     return Climb(mcmc, samples, weights, np.asarray(is_first(samples)))
 
 

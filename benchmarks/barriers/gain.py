@@ -10,8 +10,8 @@ from benchmarks.barriers.climbs import Climb, climb
 from benchmarks.barriers.gaussians import LENGTH, at_first, two_normals
 from benchmarks.barriers.label_switching import data, lower_first, model
 from benchmarks.barriers.unequal import PRIOR
-from benchmarks.papers.harness import Experiment
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
 from numpyro_contour import robbins_monro
 from numpyro_contour.adaptation.climb import NUM_BINS
 from numpyro_contour.schedules import Schedule

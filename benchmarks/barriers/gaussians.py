@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.barriers.climbs import COLUMNS, climb, row
-from benchmarks.papers.harness import Experiment
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
 
 MASS = 0.6
 #: height of the barrier above the modes in nats, and dimensions

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-from jax import random
-from numpyro.infer import MCMC
 
 from benchmarks.barriers.label_switching import data, model
-from benchmarks.papers.harness import Experiment
-from benchmarks.step_cost import ROUNDS, step_costs
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.timing import ROUNDS, by_steps, step_costs
 from numpyro_contour import ContourSGLD
 from numpyro_contour.models.model_potential import ModelPotential
 
 #: draws of the warm-up, the least that a barrier takes, and steps of each
 WARMUP, NUM_STEPS = 50, 100
-
-
-def of_kernel(y: np.ndarray, **arguments: Any) -> Callable[[int], None]:
-    """Runs of a kernel with its warm-up, which all lengths share."""
-    kernel = ContourSGLD(model, num_steps=NUM_STEPS, **arguments)
-    runs: dict[int, MCMC] = {}
-
-    def run(steps: int) -> None:
-        if steps not in runs:
-            # With its progress bar NumPyro keeps the compiled loop between runs.
-            runs[steps] = MCMC(
-                kernel, num_warmup=WARMUP, num_samples=steps // NUM_STEPS, progress_bar=True
-            )
-        with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            runs[steps].run(random.key(0), y)
-        jax.block_until_ready(runs[steps].get_samples())
-
-    return run
 
 
 def bare(y: np.ndarray) -> Callable[[int], None]:
@@ -63,10 +39,12 @@ def bare(y: np.ndarray) -> Callable[[int], None]:
 def main(experiment: Experiment) -> str:
     """The section of the page."""
     y = data()
+    climbing = ContourSGLD(model, num_steps=NUM_STEPS, barrier=400.0)
+    driven = {"num_warmup": WARMUP}
     methods = {
         "bare loop": bare(y),
-        "ContourSGLD": of_kernel(y),
-        "ContourSGLD(barrier=400)": of_kernel(y, barrier=400.0),
+        "ContourSGLD": by_steps(ContourSGLD(model, num_steps=NUM_STEPS), NUM_STEPS, y, **driven),
+        "ContourSGLD(barrier=400)": by_steps(climbing, NUM_STEPS, y, **driven),
     }
     steps, rounds = experiment.choose((50_000, ROUNDS), (200, 2))
     costs = step_costs(methods, steps, rounds)

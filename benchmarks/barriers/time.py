@@ -8,8 +8,8 @@ import numpy as np
 from jax import random
 
 from benchmarks.barriers.gaussians import at_first, two_normals
-from benchmarks.papers.harness import Experiment
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import crossings, markdown_table
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
 from numpyro_contour.core.samplers.climbing import climbing
 from numpyro_contour.core.samplers.steps_by_height import initial_steps
@@ -81,14 +81,12 @@ def run(shape: tuple[float, float, float], windows: int, chains: int) -> dict[st
         2 * np.logaddexp.reduce(log_sum.astype(np.float64), axis=1)
         - np.logaddexp.reduce(log_squares.astype(np.float64), axis=1)
     )
-    first_mode = at_first(draws)
-    crossings = (first_mode[:, 1:] != first_mode[:, :-1]).sum(1)
     return {
         "bulk": bulk.mean(),
         "above": above.mean(),
         "positions": (kish / positions).mean(),
         "draws": float(np.mean([kish_share(w[None]) for w in log_weights])),
-        "crossings": crossings.mean() * 1e6 / positions,
+        "crossings": crossings(at_first(draws)).mean() * 1e6 / positions,
     }
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from benchmarks.barriers.climbs import COLUMNS, Climb, climb, row
 from benchmarks.barriers.label_switching import REFERENCE, data, lower_first, model, relabelled
-from benchmarks.papers.harness import Experiment
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
 
 SEEDS = 3
 

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from benchmarks.barriers.climbs import COLUMNS, climb, row
 from benchmarks.barriers.label_switching import data, lower_first, model
-from benchmarks.papers.harness import Experiment
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
 
 PRIOR = (8.0, 3.0)
 SEEDS = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.cost.vectorised import chains_of, kernel
-from benchmarks.papers.harness import Experiment
-from benchmarks.step_cost import ROUNDS, step_costs
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.timing import ROUNDS, step_costs
 
 BINS = (32, 128, 512)
 CHAINS = (1, 4, 16, 64, 256)

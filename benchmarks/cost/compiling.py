@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,11 @@ import numpy as np
 from jax import random
 from numpyro.infer import MCMC, NUTS
 
-from benchmarks.compile_time import compile_seconds
+from benchmarks.cost.methods import Case, logistic
 from benchmarks.cost.steps import QUICK, Setting
-from benchmarks.papers.harness import Experiment
-from benchmarks.step_cost import Case, logistic
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.timing import timed
 from numpyro_contour import SGLD, ContourSGLD
 
 #: steps of the one draw
@@ -64,15 +63,6 @@ def methods(setting: Setting, full_rows: int) -> dict[str, Callable[[], None]]:
     }
 
 
-def timed(method: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of a call with JAX's caches empty, and those of them that are compiling."""
-    jax.clear_caches()
-    with compile_seconds() as spent:
-        began = time.perf_counter()
-        method()
-        return time.perf_counter() - began, spent()
-
-
 def main(experiment: Experiment) -> str:
     """The section of the page."""
     setting = experiment.choose(Setting(), QUICK)
@@ -83,7 +73,8 @@ def main(experiment: Experiment) -> str:
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in chosen}
     for _ in range(rounds):
         for name, method in chosen.items():
-            seconds[name].append(timed(method))
+            jax.clear_caches()
+            seconds[name].append(timed(method)[1:])
     rows = []
     for name, times in seconds.items():
         total, compiling = np.array(times).T

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import resource
-import subprocess
-import sys
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import random
-from numpyro.infer import MCMC
 
-from benchmarks.papers.harness import Experiment
-from benchmarks.tables import markdown_table
+from benchmarks.shared import runs
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.processes import alone, peak_bytes
+from benchmarks.shared.tables import markdown_table
 from numpyro_contour import ContourSGLD, EnergyPartition
 from numpyro_contour.examples import mixture
 
-ROOT = Path(__file__).parent.parent.parent
 DRAWS = (1000, 10_000)
 BINS = (32, 128, 512)
 CHAINS = (1, 16)
@@ -29,20 +23,6 @@ CHAINS = (1, 16)
 def tree_bytes(tree: Any) -> int:
     """The bytes of all arrays of a tree."""
     return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
-
-
-def peak_bytes() -> int:
-    """The largest resident memory that this process has had.
-
-    Linux counts in `ru_maxrss` what the process had before it became this program, which is the
-    peak of the process that started it. The status file has this program's own.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return 1024 * int(lines["VmHWM"].split()[0])
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def run(draws: int, bins: int, chains: int, collect_theta: bool) -> dict[str, int]:
@@ -55,16 +35,8 @@ def run(draws: int, bins: int, chains: int, collect_theta: bool) -> dict[str, in
         num_steps=10,
         collect_theta=collect_theta,
     )
-    mcmc = MCMC(
-        kernel,
-        num_warmup=0,
-        num_samples=draws,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), init_params=jnp.zeros((chains,) if chains > 1 else ()))
-    jax.block_until_ready(mcmc.last_state.z)
+    start = jnp.zeros((chains,) if chains > 1 else ())
+    mcmc = runs.run(kernel, 0, draws, chains, init_params=start)
     peak = peak_bytes()
     # By chain as NumPyro has them; joined to one axis they are a copy.
     samples = mcmc.get_samples(group_by_chain=True)
@@ -77,15 +49,6 @@ def run(draws: int, bins: int, chains: int, collect_theta: bool) -> dict[str, in
     }
 
 
-def alone(*arguments: int) -> dict[str, int]:
-    """`run` in a process of its own."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.cost.memory", *map(str, arguments)],
-        check=True, capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
-    return json.loads(finished.stdout)
-
-
 def main(experiment: Experiment) -> str:
     """The section of the page."""
     settings = product(
@@ -96,7 +59,7 @@ def main(experiment: Experiment) -> str:
     )
     rows = []
     for theta, bins, chains, draws in settings:
-        found = alone(draws, bins, chains, theta)
+        found = alone(run, draws, bins, chains, theta)
         rows.append(
             [
                 *("yes" if theta else "no", str(bins), str(chains), f"{draws:,}"),
@@ -119,7 +82,3 @@ def main(experiment: Experiment) -> str:
         "everything, and the growth by the run is compiling as well as draws.\n\n"
         + markdown_table(header, rows)
     )
-
-
-if __name__ == "__main__":
-    print(json.dumps(run(*map(int, sys.argv[1:4]), collect_theta=sys.argv[4] == "True")))

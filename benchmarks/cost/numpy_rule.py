@@ -9,11 +9,11 @@ import autograd.numpy as traced_numpy
 import numpy as np
 from autograd import grad
 
+from benchmarks.accuracy.nine_modes import LOWER
 from benchmarks.cost.vectorised import chains_of, kernel
-from benchmarks.nine_modes import LOWER
-from benchmarks.papers.harness import Experiment
-from benchmarks.step_cost import ROUNDS, step_costs
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.timing import ROUNDS, step_costs
 from numpyro_contour.examples import nine_modes
 
 CHAINS = 10

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.papers.harness import Experiment
-from benchmarks.step_cost import ROUNDS, STEPS_A_DRAW, Case, logistic, step_costs
-from benchmarks.tables import markdown_table
+from benchmarks.cost.methods import STEPS_A_DRAW, Case, logistic
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.timing import ROUNDS, step_costs
 
 
 @dataclass(frozen=True)

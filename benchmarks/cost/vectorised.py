@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import random
-from numpyro.infer import MCMC
 
-from benchmarks.nine_modes import GAIN, LOWER
+from benchmarks.accuracy.nine_modes import GAIN, LOWER
+from benchmarks.shared.timing import by_steps
 from numpyro_contour import ContourSGLD, EnergyPartition
 from numpyro_contour.examples import nine_modes
 
@@ -35,24 +31,11 @@ def chains_of(kernel: ContourSGLD, chains: int) -> Callable[[int], None]:
 
     Its costs are therefore those of a step of one chain.
     """
-    steps_of_a_draw = chains * kernel.settings["num_steps"]
     start = jnp.zeros((chains, 2) if chains > 1 else 2)
-    runs: dict[int, MCMC] = {}
-
-    def run(steps: int) -> None:
-        if steps not in runs:
-            # With its progress bar NumPyro keeps the compiled loop between runs, for vectorised
-            # chains too; without it, each run compiles anew.
-            runs[steps] = MCMC(
-                kernel,
-                num_warmup=0,
-                num_samples=steps // steps_of_a_draw,
-                num_chains=chains,
-                chain_method="vectorized",
-                progress_bar=True,
-            )
-        with contextlib.redirect_stderr(io.StringIO()):
-            runs[steps].run(random.key(0), init_params=start)
-        jax.block_until_ready(runs[steps].last_state.z)
-
-    return run
+    return by_steps(
+        kernel,
+        chains * kernel.settings["num_steps"],
+        run={"init_params": start},
+        num_chains=chains,
+        chain_method="vectorized",
+    )

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpyro.infer import MCMC
 
-from benchmarks.mixture import PAPER
-from benchmarks.nine_modes import GAIN, LOWER
-from benchmarks.papers.harness import Experiment
-from benchmarks.tables import markdown_table, total_variation
+from benchmarks.accuracy.mixture import PAPER
+from benchmarks.accuracy.nine_modes import GAIN, LOWER
+from benchmarks.shared import runs
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.posteriors import of_nine
+from benchmarks.shared.tables import (
+    Claim,
+    claims_table,
+    markdown_table,
+    mean_and_sd,
+    total_variation,
+)
 from numpyro_contour import (
     SGLD,
     ContourSGLD,
@@ -69,18 +75,8 @@ class Method:
         )
         draws = steps // THINNING
         warmup = round(self.warmup * draws)
-        mcmc = MCMC(
-            kernel,
-            num_warmup=warmup,
-            num_samples=draws - warmup,
-            num_chains=CHAINS,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            mcmc.run(random.key(SEED), init_params=jnp.zeros((CHAINS, 2)))
-        return mcmc
+        numbers = warmup, draws - warmup, CHAINS
+        return runs.run(kernel, *numbers, seed=SEED, init_params=jnp.zeros((CHAINS, 2)))
 
 
 def methods(steps: int) -> dict[str, Method]:
@@ -104,8 +100,7 @@ def positions(mcmc: MCMC) -> np.ndarray:
 
 def resampled(run: Any) -> np.ndarray:
     """Draws of equal weight, (chains, draws, 2), of all that `resample` takes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with runs.quiet():
         data = resample(run, seed=SEED, keep_chains=True)
     return np.asarray(data["posterior"]["z"].values, np.float64)
 
@@ -141,8 +136,7 @@ class Result:
     masses: np.ndarray = field(init=False)
 
     def __post_init__(self):
-        masses = np.stack([nine_modes.mode_masses(chain).ravel() for chain in self.x])
-        object.__setattr__(self, "masses", masses)
+        object.__setattr__(self, "masses", of_nine(self.x))
 
     @property
     def error(self) -> np.ndarray:
@@ -169,17 +163,12 @@ class Result:
         return [
             str(self.gradients),
             str(self.number[0]),
-            plus_minus(self.number, 1),
-            plus_minus(self.corners, 1),
+            mean_and_sd(self.number, 1),
+            mean_and_sd(self.corners, 1),
             f"{self.all_nine:.1f}",
             f"{self.error[0]:.3f}",
-            plus_minus(self.error, 3),
+            mean_and_sd(self.error, 3),
         ]
-
-
-def plus_minus(values: np.ndarray, digits: int) -> str:
-    """Mean and standard deviation over chains."""
-    return f"{values.mean():.{digits}f} +- {values.std(ddof=1):.{digits}f}"
 
 
 def larger(a: np.ndarray, b: np.ndarray) -> bool:
@@ -220,7 +209,7 @@ def draw_figure(results: dict[str, Result]) -> Figure:
     return figure
 
 
-def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[list[str]]:
+def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[Claim]:
     """What the paper says about its figure 3, what is measured here, and whether it holds."""
     sgld, cyclical, replica, contour = (
         results[name] for name in ("SGLD", "cycSGLD", "reSGLD", "CSGLD")
@@ -230,10 +219,10 @@ def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[lis
     others = [sgld, cyclical, replica]
 
     def counts(result: Result) -> str:
-        return f"{result.number[0]} in the figure, {plus_minus(result.number, 1)} in all chains"
+        return f"{result.number[0]} in the figure, {mean_and_sd(result.number, 1)} in all chains"
 
     def error(result: Result) -> str:
-        return plus_minus(result.error, 3)
+        return mean_and_sd(result.error, 3)
 
     found = [
         (
@@ -248,7 +237,7 @@ def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[lis
         ),
         (
             '"cycSGLD has a better ability to explore"',
-            f"{plus_minus(cyclical.number, 1)} modes a chain; SGLD {plus_minus(sgld.number, 1)}",
+            f"{mean_and_sd(cyclical.number, 1)} modes a chain; SGLD {mean_and_sd(sgld.number, 1)}",
             larger(cyclical.number, sgld.number),
         ),
         (
@@ -263,7 +252,7 @@ def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[lis
         ),
         (
             'for reSGLD "it becomes difficult to estimate a few modes on the corners"',
-            f"{plus_minus(replica.corners, 1)} of four corners found",
+            f"{mean_and_sd(replica.corners, 1)} of four corners found",
             bool((replica.corners < 4).mean() >= 0.5),
         ),
         (
@@ -279,7 +268,7 @@ def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[lis
             all(larger(other.error, contour.error) for other in others),
         ),
     ]
-    return [[claim, measured, "yes" if holds else "no"] for claim, measured, holds in found]
+    return found
 
 
 def main(experiment: Experiment) -> str:
@@ -308,7 +297,7 @@ def main(experiment: Experiment) -> str:
         "Densities of nine modes, exact and by SGLD, cycSGLD, reSGLD, CSGLD and with nothing given",
     )
     verdicts = claims(results, swaps)
-    held = sum(row[-1] == "yes" for row in verdicts)
+    held = sum(holds for _, _, holds in verdicts)
     contour, ours = results["CSGLD"], results["nothing given"]
     ours_warmup = methods(steps)["nothing given"].warmup
     return (
@@ -341,7 +330,7 @@ def main(experiment: Experiment) -> str:
         )
         + f"\nMean +- sd over {CHAINS} chains. What the paper says of figure 3 (better: by two "
         f"standard errors); {held} of {len(verdicts)} hold:\n\n"
-        + markdown_table(["claim", "measured", "holds"], verdicts)
+        + claims_table(verdicts)
         + f"\nWith nothing given the error of a chain is {ours.error.mean():.3f}, at the paper's "
         f"settings {contour.error.mean():.3f}.\n"
     )

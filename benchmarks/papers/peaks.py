@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 from scipy.signal import find_peaks
 
-from benchmarks.papers.harness import Experiment
 from benchmarks.papers.mixture.exact import (
     OUR_PSI,
     PAPERS_PSI,
@@ -22,7 +21,8 @@ from benchmarks.papers.mixture.exact import (
     exact_theta,
     flattened_energy,
 )
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
 from numpyro_contour import EnergyPartition
 from numpyro_contour.core.flattening.psi import Flattening
 

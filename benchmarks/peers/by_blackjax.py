@@ -16,7 +16,7 @@ from blackjax.smc import resampling
 from blackjax.smc.tuning.from_particles import particles_stds
 from jax import random
 
-from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first, timed
+from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first, without_compiling
 from benchmarks.peers.ours import NUM_STEPS, WARMUP, tuned
 from benchmarks.peers.targets import Target
 from numpyro_contour import robbins_monro
@@ -164,7 +164,7 @@ def draw_smc(target: Target, gradients: int) -> Drawn:
             temperatures += 1
         return state.sampler_state.particles, state.sampler_state.weights, temperatures
 
-    (_, _, temperatures), seconds = timed(lambda: run(random.key(7), 500))
+    (_, _, temperatures), seconds = without_compiling(lambda: run(random.key(7), 500))
     particles = max(budget // (temperatures * moves * LEAPFROGS), 50)
     found = [run(key, particles) for key in random.split(random.key(0), RUNS)]
     x = np.stack([np.asarray(a) for a, _, _ in found])
@@ -199,7 +199,7 @@ def draw_nested(target: Target, gradients: int) -> Drawn:
         weights = np.exp(log_weights - np.nanmax(log_weights))
         return np.asarray(points.particles.position), np.nan_to_num(weights), live + spent
 
-    (_, _, spent), seconds = timed(lambda: run(random.key(7), 100))
+    (_, _, spent), seconds = without_compiling(lambda: run(random.key(7), 100))
     live = max(int(100 * gradients * CHAINS / spent), 50)
     found = [run(key, live) for key in random.split(random.key(0), RUNS)]
     rows = min(len(weights) for _, weights, _ in found)

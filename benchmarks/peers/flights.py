@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +14,12 @@ import numpyro.distributions as dist
 from jax import random
 from numpyro.infer import HMCECS, MCMC, NUTS
 
-from benchmarks.compile_time import compile_seconds
-from benchmarks.papers.harness import Experiment
-from benchmarks.posteriors import errors
-from benchmarks.tables import markdown_table
-from numpyro_contour import SGLD, ContourSGLD, weighted_samples
+from benchmarks.shared import runs
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.posteriors import errors, two_draws
+from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.timing import timed
+from numpyro_contour import SGLD, ContourSGLD
 from numpyro_contour.examples import flights
 from numpyro_contour.examples.flights import LATE, normal_approximation
 
@@ -61,20 +61,12 @@ def run_kernel(kernel_class: type, length: Length, x: jax.Array, y: jax.Array) -
     """Draws, weights and rows looked at by a kernel with nothing given."""
     kernel = kernel_class(subsampled, num_steps=length.num_steps)
     draws = length.steps // length.num_steps
-    mcmc = MCMC(
-        kernel,
-        num_warmup=length.warmup // length.num_steps,
-        num_samples=draws,
-        num_chains=length.chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), x, y)
-    samples, log_weights = weighted_samples(mcmc)
+    mcmc = runs.run(kernel, length.warmup // length.num_steps, draws, length.chains, x, y)
+    samples, weights = runs.draws_of(mcmc)
     # Two minibatches a step, of the position and of the anchor; a pass for every draw's weight.
     passes = draws if kernel_class is ContourSGLD else 0
     rows = 2 * MINIBATCH * (length.steps + length.warmup) + passes * len(y)
-    return samples, np.exp(np.asarray(log_weights, np.float64)), length.chains * rows
+    return samples, weights, length.chains * rows
 
 
 def run_ecs(length: Length, x: jax.Array, y: jax.Array) -> tuple:
@@ -121,15 +113,13 @@ def run_nuts(length: Length, x: jax.Array, y: jax.Array) -> tuple:
 def row(name: str, make: Callable[[], tuple], truth: tuple[np.ndarray, np.ndarray]) -> list[str]:
     """A line of the table."""
     jax.clear_caches()
-    with warnings.catch_warnings(), compile_seconds() as spent:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        began = time.perf_counter()
-        samples, weights, rows = make()
-        seconds = time.perf_counter() - began
+        (samples, weights, rows), seconds, compiling = timed(make)
     # Standardised by the truth, which is then a standard normal.
     z = (np.asarray(samples["beta"], np.float64) - truth[0]) / truth[1]
-    line = np.array([-1.0, 1.0])[:, None] * np.ones(z.shape[-1])
-    found = errors({"z": z}, weights, {"z": line})
+    size = z.shape[-1]
+    found = errors({"z": z}, weights, two_draws(np.zeros(size), np.ones(size), "z"))
     return [
         name,
         str(len(weights)),
@@ -137,8 +127,8 @@ def row(name: str, make: Callable[[], tuple], truth: tuple[np.ndarray, np.ndarra
         f"{found['pooled']:.3f}",
         f"{found['sd ratio min']:.3f} to {found['max']:.3f}",
         f"{rows / 1e6:,.0f}",
-        f"{seconds - spent():.0f}",
-        f"{spent():.0f}",
+        f"{seconds - compiling:.0f}",
+        f"{compiling:.0f}",
     ]
 
 

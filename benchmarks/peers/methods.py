@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
 
-from benchmarks.compile_time import compile_seconds
 from benchmarks.peers.targets import Target
-from benchmarks.tables import total_variation
+from benchmarks.shared.tables import total_variation
+from benchmarks.shared.timing import Result, timed
 
 #: chains of a run, and runs of each method
 CHAINS = 16
@@ -108,24 +107,18 @@ def run(method: Method, target: Target, gradients: int) -> Outcome:
     assert method.draw is not None
     target.truth  # noqa: B018 - not within the time
     jax.clear_caches()
-    with warnings.catch_warnings(), compile_seconds() as spent:
+    draw = method.draw
+    with warnings.catch_warnings():
         # That chains do not mix is what is measured here.
         warnings.simplefilter("ignore")
-        began = time.perf_counter()
-        drawn = method.draw(target, gradients)
-        seconds = time.perf_counter() - began
-    return score(target, method, drawn, max(seconds - spent() - drawn.pilot, 1e-3), spent())
+        drawn, seconds, compiling = timed(lambda: draw(target, gradients))
+    return score(target, method, drawn, max(seconds - compiling - drawn.pilot, 1e-3), compiling)
 
 
-Result = TypeVar("Result")
-
-
-def timed(function: Callable[[], Result]) -> tuple[Result, float]:
+def without_compiling(function: Callable[[], Result]) -> tuple[Result, float]:
     """What a function returns, and its seconds without compilation."""
-    with compile_seconds() as spent:
-        began = time.perf_counter()
-        result = function()
-        return result, time.perf_counter() - began - spent()
+    result, seconds, compiling = timed(function)
+    return result, seconds - compiling
 
 
 def chains_first(x: Any) -> np.ndarray:

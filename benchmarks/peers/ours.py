@@ -11,23 +11,12 @@ from jax import random
 from numpyro.infer import MCMC, NUTS
 
 import numpyro_contour
-from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first, timed
+from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first, without_compiling
 from benchmarks.peers.targets import Target
-from numpyro_contour import EnergyPartition, weighted_samples
+from benchmarks.shared import runs
+from benchmarks.shared.runs import KERNELS
+from numpyro_contour import EnergyPartition
 
-#: kernels, and the gradients of a step
-KERNELS = {
-    "ContourSGLD": 1,
-    "ContourSGHMC": 1,
-    "ContourSGNHT": 1,
-    "SGLD": 1,
-    "SGHMC": 1,
-    "SGNHT": 1,
-    "CyclicalSGLD": 1,
-    "CyclicalSGHMC": 1,
-    "ReplicaExchangeSGLD": 2,
-    "ReplicaExchangeSGHMC": 2,
-}
 NUM_STEPS = 10
 #: share of the gradients that is warm-up
 WARMUP = 0.1
@@ -42,23 +31,14 @@ def sample(
     kernel = getattr(numpyro_contour, name)(
         potential_fn=target.potential, num_steps=NUM_STEPS, **settings
     )
-    mcmc = MCMC(
-        kernel,
-        num_warmup=warmup,
-        num_samples=draws - warmup,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), init_params=target.starts(random.key(1), chains))
-    return mcmc
+    start = target.starts(random.key(1), chains)
+    return runs.run(kernel, warmup, draws - warmup, chains, init_params=start)
 
 
 def drawn_by(mcmc: MCMC, gradients: int) -> Drawn:
     """The draws of a finished run of a kernel."""
-    x, log_weights = weighted_samples(mcmc)
-    used = gradients * CHAINS * RUNS
-    return Drawn(chains_first(x), np.exp(np.asarray(log_weights, np.float64)), used)
+    x, weights = runs.draws_of(mcmc)
+    return Drawn(chains_first(x), weights, gradients * CHAINS * RUNS)
 
 
 def draw_kernel(name: str, target: Target, gradients: int) -> Drawn:
@@ -88,14 +68,7 @@ def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
     starts = target.starts(random.key(1), number)
 
     def run(warmup: int, samples: int) -> tuple[MCMC, float]:
-        mcmc = MCMC(
-            NUTS(potential_fn=target.potential),
-            num_warmup=warmup,
-            num_samples=samples,
-            num_chains=number,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
+        mcmc = runs.driver(NUTS(potential_fn=target.potential), warmup, samples, number)
         mcmc.warmup(
             random.key(0), init_params=starts, extra_fields=("num_steps",), collect_warmup=True
         )
@@ -105,7 +78,7 @@ def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
 
     # NUTS tells its gradients afterwards: a tenth of the run says how many draws they are.
     warmup = min(1000, max(budget // 100, 50))
-    (pilot, _), seconds = timed(lambda: run(warmup, warmup))
+    (pilot, _), seconds = without_compiling(lambda: run(warmup, warmup))
     each = float(np.asarray(pilot.get_extra_fields()["num_steps"]).mean())
     mcmc, spent = run(warmup, max(int(budget / each) - warmup, 10))
     x = chains_first(mcmc.get_samples(group_by_chain=True))
@@ -144,7 +117,10 @@ def tuned(kernel: str, target: Target) -> Tuned:
 #: mass^(1 / zeta), so that its zeta of 0.75 flattens as much as ours of 1.
 GIVEN = {0.75: "ContourSGLD, the same given", 1.0: "ContourSGLD, the same given, zeta 1"}
 OURS = (
-    *(Method(name, partial(draw_kernel, name)) for name in KERNELS),
+    *(
+        Method(name, partial(draw_kernel, name))
+        for name in sorted(KERNELS, key=lambda name: not name.startswith("Contour"))
+    ),
     *(
         Method(name, partial(draw_given, zeta), tuned_by="ContourSGLD")
         for zeta, name in GIVEN.items()

@@ -1,26 +1,24 @@
 """What a user would pick instead: peers on the same posteriors, at equal work and equal time.
 
-`python -m benchmarks.peers.posteriors [name ...]` measures single posteriors, by the beginnings of
-their names, and makes the section anew from these and what was kept of the others.
+`python -m benchmarks peers.posteriors --only START ...` measures single posteriors, by the
+beginnings of their names, and makes the section anew from these and what was kept of the others.
 """
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.page import DOCS, made_with, write_section
-from benchmarks.papers.harness import Experiment
 from benchmarks.peers import by_blackjax, by_others
-from benchmarks.peers.__main__ import HEAD, SECTIONS
 from benchmarks.peers.measure import REFERENCE, compare
 from benchmarks.peers.ours import NUTS_METHODS, OURS, WARMUP
 from benchmarks.peers.results import keep, kept_of
 from benchmarks.peers.targets import targets
 from benchmarks.peers.text import Found, claims, how, losses, overview, target_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.pages import made_with
 
 PACKAGES = ("blackjax", "numpyro", "flowMC", "sgmcmcjax", "jaxns")
 #: methods of the quick form
@@ -52,13 +50,13 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def measure(names: list[str], folder: Path) -> list[str]:
+def measure(names: tuple[str, ...], folder: Path) -> list[str]:
     """All methods on the targets whose names begin so, and what was wrong where one failed.
 
     A process for each target, two at a time: most programs keep one core busy, and what a process
     has compiled is freed with it.
     """
-    wanted = [n for n, target in enumerate(targets()) if target.name.startswith(tuple(names))]
+    wanted = [n for n, target in enumerate(targets()) if target.name.startswith(names)]
     failed = []
     with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=1) as pool:
         running = {n: pool.submit(compare_on, n, folder, False) for n in wanted}
@@ -72,14 +70,14 @@ def measure(names: list[str], folder: Path) -> list[str]:
     return failed
 
 
-def main(experiment: Experiment, names: list[str] | None = None) -> str:
-    """The section of the page, the targets whose names begin so measured anew, or all of them."""
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
     _, missing = by_others.available()
     if experiment.quick:
         failed = []
         compare_on(0, experiment.folder, True)
     else:
-        failed = measure([""] if names is None else names, experiment.folder)
+        failed = measure(experiment.only, experiment.folder)
     kept = {target: kept_of(target, experiment.folder) for target in targets()}
     results = {target: row for target, row in kept.items() if row is not None}
     found: Found = {target: row for target, (row, _, _) in results.items()}
@@ -110,8 +108,3 @@ def main(experiment: Experiment, names: list[str] | None = None) -> str:
         f"### Where we lose\n\nOur {REFERENCE} against every peer that has a smaller error at "
         f"equal gradients or at equal seconds (both in brackets):\n\n{losses(found)}\n{tables}"
     )
-
-
-if __name__ == "__main__":
-    section = main(Experiment(DOCS), sys.argv[1:])
-    print(write_section(DOCS / "peers.md", HEAD, SECTIONS, "posteriors", section))

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.page import made_with
 from benchmarks.peers.measure import Compared
 from benchmarks.peers.methods import Method, Outcome
 from benchmarks.peers.targets import Target
+from benchmarks.shared.pages import made_with
 
 
 def place_of(target: Target, folder: Path) -> Path:

@@ -11,7 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
+from numpyro.infer import NUTS
 
+from benchmarks.shared import runs
+from benchmarks.shared.models import mixture_data
+from benchmarks.shared.targets import on_a_grid, two_normals
 from numpyro_contour.examples import mixture, nine_modes
 from numpyro_contour.examples.datasets import read_columns
 
@@ -87,17 +91,6 @@ def given(
 # ------------------------------------------------------------------------------ densities
 
 
-def two_normals(size: int, mass: float = 0.6, shift: float = 4.7) -> Callable:
-    """Two unit normals along the diagonal, the right one with so much mass; 11 nats between."""
-    step = shift / math.sqrt(size)
-
-    def log_density(x: jax.Array) -> jax.Array:
-        left = math.log(1 - mass) - 0.5 * jnp.sum((x + step) ** 2)
-        return jnp.logaddexp(left, math.log(mass) - 0.5 * jnp.sum((x - step) ** 2))
-
-    return log_density
-
-
 def _two_normals_truth(size: int, mass: float = 0.6, shift: float = 4.7) -> Truth:
     step = shift / math.sqrt(size)
     mean = (2 * mass - 1) * step
@@ -113,17 +106,9 @@ def _mixture_truth() -> Truth:
     )
 
 
-def grid_moments(log_density: Callable, axes: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Points of a grid, (points, size), and their probabilities."""
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
-    values = np.asarray(jax.lax.map(log_density, jnp.asarray(points), batch_size=4096), np.float64)
-    shares = np.exp(values - values.max())
-    return points, shares / shares.sum()
-
-
-def grid_truth(log_density: Callable, axes: list[np.ndarray], mode: Callable, modes: int) -> Truth:
+def grid_truth(potential: Callable, axes: list[np.ndarray], mode: Callable, modes: int) -> Truth:
     """Truth by a grid."""
-    points, shares = grid_moments(log_density, axes)
+    points, shares = on_a_grid(potential, axes)
     means = shares @ points
     sds = np.sqrt(shares @ (points - means) ** 2)
     return Truth(np.bincount(mode(points), shares, minlength=modes), means, sds)
@@ -141,8 +126,7 @@ def nine_mode(x: np.ndarray) -> np.ndarray:
 
 def two_components(rows: int, centre: float = 1.65) -> Callable:
     """Likelihood of two exchangeable components of known scale, half of the rows from each."""
-    signs = jnp.where(jnp.arange(rows) % 2 == 0, 1.0, -1.0)
-    y = centre * signs + random.normal(random.key(rows), (rows,))
+    y = mixture_data(rows, centre)
 
     def log_likelihood(mu: jax.Array) -> jax.Array:
         each = -0.5 * (y[:, None] - mu) ** 2 - 0.5 * math.log(2 * math.pi)
@@ -157,7 +141,7 @@ def of_two_components(rows: int) -> Target:
     line = np.linspace(-4.0, 4.0, 401)
 
     def truth() -> Truth:
-        return grid_truth(target.log_density, [line, line], mode, 2)
+        return grid_truth(target.potential, [line, line], mode, 2)
 
     target = Target(
         f"two components, {rows} rows", 2, two_components(rows), mode, truth, 100_000, scale=5.0
@@ -197,18 +181,11 @@ def galaxy_mode(x: np.ndarray) -> np.ndarray:
 
 def draws_of_nuts(start: str, samples: int) -> np.ndarray:
     """Draws of the target whose name starts so by NUTS, (draws, size)."""
-    from numpyro.infer import MCMC, NUTS
-
     target = next(target for target in targets() if target.name.startswith(start))
-    nuts = MCMC(
-        NUTS(potential_fn=target.potential),
-        num_warmup=1000,
-        num_samples=samples,
-        num_chains=8,
-        chain_method="vectorized",
-        progress_bar=False,
+    start = target.starts(random.key(8), 8)
+    nuts = runs.run(
+        NUTS(potential_fn=target.potential), 1000, samples, 8, seed=9, init_params=start
     )
-    nuts.run(random.key(9), init_params=target.starts(random.key(8), 8))
     return np.asarray(nuts.get_samples(), np.float64)
 
 
@@ -249,7 +226,7 @@ def _period_grid() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A fine line, its probabilities, and the minima that divide its modes."""
     target = next(t for t in targets() if t.name.startswith("sunspots"))
     line = np.linspace(-4.0, 4.0, 8001)
-    _, shares = grid_moments(target.log_density, [line])
+    _, shares = on_a_grid(target.potential, [line])
     inside = np.flatnonzero((shares[1:-1] < shares[:-2]) & (shares[1:-1] <= shares[2:])) + 1
     return line, shares, line[inside]
 
@@ -305,7 +282,7 @@ def targets() -> tuple[Target, ...]:
             2,
             lambda x: -nine_modes.potential(x),
             nine_mode,
-            lambda: grid_truth(lambda x: -nine_modes.potential(x), [line, line], nine_mode, 9),
+            lambda: grid_truth(nine_modes.potential, [line, line], nine_mode, 9),
             100_000,
         ),
     ]
@@ -314,7 +291,7 @@ def targets() -> tuple[Target, ...]:
             given(
                 f"two modes, {size}-d",
                 size,
-                two_normals(size),
+                lambda x, size=size: -two_normals(size)(x),
                 side,
                 lambda size=size: _two_normals_truth(size),
                 100_000,

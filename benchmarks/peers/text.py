@@ -9,7 +9,7 @@ from benchmarks.peers.measure import LEAST, MOST, OWN, REFERENCE, Compared
 from benchmarks.peers.methods import CHAINS, RUNS, Outcome
 from benchmarks.peers.ours import GIVEN
 from benchmarks.peers.targets import Target
-from benchmarks.tables import markdown_table
+from benchmarks.shared.tables import markdown_table, standard_error
 
 Found = dict[Target, dict[str, Compared]]
 DOCUMENTED, OUR_SETTINGS = "csgld, documented", "csgld, our partition and step"
@@ -19,7 +19,7 @@ SHARE = 6 / 7
 
 def error(values: np.ndarray) -> str:
     """The mean over runs and its standard error."""
-    return f"{values.mean():.3f} ± {values.std(ddof=1) / len(values) ** 0.5:.3f}"
+    return f"{values.mean():.3f} ± {standard_error(values):.3f}"
 
 
 def figure_of(target: Target, outcome: Outcome) -> np.ndarray:
@@ -68,7 +68,7 @@ def won(ours: np.ndarray, theirs: np.ndarray, factor: float) -> bool:
     a, b = ours.mean(), theirs.mean()
     if factor < 1:
         return bool(a <= factor * b)
-    spread = np.hypot(*(v.std(ddof=1) / len(v) ** 0.5 for v in (ours, theirs)))
+    spread = np.hypot(standard_error(ours), standard_error(theirs))
     return bool(a <= b + 2 * spread)
 
 

@@ -11,8 +11,9 @@ from numpyro_contour.statistics.flatness import noise_in_bins
 # Noise that is wider blurs bins and is no longer the small correction that weights allow for.
 _MOST_BINS = 3.0
 # Noise as large as a barrier leaves a tenth of the crossings, and larger noise none
-# (benchmarks/crossings.py). A run that cannot lower ten nats, in units of the temperature, is plain
-# SGLD, which must not be taken for an answer on modes: its chains may agree and all be in one.
+# (benchmarks/accuracy/crossings.py). A run that cannot lower ten nats, in units of the temperature,
+# is plain SGLD, which must not be taken for an answer on modes: its chains may agree and all be in
+# one.
 _MOST_NATS = 10.0
 # More noise than so many bins, and so many times the median, in this share of a posterior: where
 # the noise is ten bins wide modes are hardly ever left.

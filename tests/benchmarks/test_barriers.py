@@ -42,7 +42,7 @@ def test_labels_are_put_in_order():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_page_is_made(tmp_path):
-    from benchmarks.barriers.__main__ import main
+    from benchmarks.__main__ import main
 
     main(["gaussians", "--quick", "--output", str(tmp_path)])
     text = (tmp_path / "barriers.md").read_text()

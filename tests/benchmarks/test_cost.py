@@ -27,7 +27,7 @@ def _progress_bar(monkeypatch):
 
 
 def test_compile_seconds_counts_what_is_compiled():
-    from benchmarks.compile_time import compile_seconds
+    from benchmarks.shared.timing import compile_seconds
 
     def slow_to_trace(x):
         time.sleep(0.05)
@@ -46,8 +46,8 @@ def test_compile_seconds_counts_what_is_compiled():
 
 
 def test_a_second_run_of_vectorised_chains_compiles_nothing():
-    from benchmarks.compile_time import compile_seconds
     from benchmarks.cost.vectorised import chains_of, kernel
+    from benchmarks.shared.timing import compile_seconds
 
     run = chains_of(kernel(32, 2), 3)
     with compile_seconds() as first:
@@ -119,10 +119,9 @@ def cells(text):
 
 def quick_form(name, folder):
     """The cells of the page that the quick form of one section makes."""
-    from benchmarks.cost.__main__ import NAMES, main
+    from benchmarks.__main__ import main
 
-    assert name in NAMES
-    main([name, "--quick", "--output", str(folder)])
+    main([f"cost.{name}", "--quick", "--output", str(folder)])
     page = (folder / "cost.md").read_text()
     assert page.startswith("# What a step costs")
     assert page.count("<!-- ") == 1
@@ -143,7 +142,7 @@ def test_steps(tmp_path, capsys):
 
 def test_every_size_is_measured_once(tmp_path, monkeypatch):
     from benchmarks.cost import steps
-    from benchmarks.papers.harness import Experiment
+    from benchmarks.shared.experiment import Experiment
 
     seen = []
     monkeypatch.setattr(steps, "measured", lambda _, setting: seen.append(setting) or ["1.0"] * 5)
@@ -156,7 +155,7 @@ def test_every_size_is_measured_once(tmp_path, monkeypatch):
 
 def test_costs_of_sizes_are_compared_within_rounds(tmp_path, monkeypatch):
     from benchmarks.cost import steps
-    from benchmarks.papers.harness import Experiment
+    from benchmarks.shared.experiment import Experiment
 
     # The second round is slower for all, the third for one.
     found = {"ours": [2.0, 20.0, 2.0], "bare": [1.0, 10.0, 9.0], "blackjax": [4.0, 40.0, 4.0]}
@@ -178,7 +177,7 @@ def test_chains(tmp_path):
 
 def test_costs_of_chains(tmp_path, monkeypatch):
     from benchmarks.cost import chains
-    from benchmarks.papers.harness import Experiment
+    from benchmarks.shared.experiment import Experiment
 
     # Microseconds a step of one chain, that of 64 too high in the third call.
     shares = iter([0.25, 0.5, 1.2])
@@ -207,7 +206,7 @@ def test_numpy_rule(tmp_path):
 def test_costs_of_the_rule(tmp_path, monkeypatch):
     pytest.importorskip("autograd")
     from benchmarks.cost import numpy_rule
-    from benchmarks.papers.harness import Experiment
+    from benchmarks.shared.experiment import Experiment
 
     # For each step of the rule 100 of ours, in microseconds.
     known = [300.0, 60.0, 200.0, 1000.0]
@@ -237,7 +236,7 @@ def test_compiling(tmp_path):
 
 
 def test_memory(tmp_path, monkeypatch):
-    from benchmarks.cost import memory
+    from benchmarks.shared.processes import peak_bytes
 
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     # More than the other process has, which must not take this one's peak for its own.
@@ -250,13 +249,13 @@ def test_memory(tmp_path, monkeypatch):
     # Log theta, the visits of its bins, and the rest of the chain.
     assert 2 * 32 * 4 < int(of_state) < 2 * 32 * 4 + 256
     assert float(kept) == round(16 * (100 * int(of_draw) + int(of_state)) / 2**20, 1)
-    assert 0 < float(before) < 0.9 * memory.peak_bytes() / 2**20
+    assert 0 < float(before) < 0.9 * peak_bytes() / 2**20
     assert float(growth) > 0
 
 
 def test_memory_of_every_setting(tmp_path, monkeypatch):
     from benchmarks.cost import memory
-    from benchmarks.papers.harness import Experiment
+    from benchmarks.shared.experiment import Experiment
 
     seen = []
 
@@ -268,7 +267,7 @@ def test_memory_of_every_setting(tmp_path, monkeypatch):
             "draws": 7 * draws * chains, "state": 9 * chains, "before": 2 * mib, "peak": 5 * mib
         }  # fmt: skip
 
-    monkeypatch.setattr(memory, "alone", known)
+    monkeypatch.setattr(memory, "alone", lambda _, *setting: known(*setting))
     table = cells(memory.main(Experiment(tmp_path)))
     assert len(seen) == len(set(seen)) == 24
     assert table[1] == ["yes", "32", "1", "1,000", "7", "9", "0.0", "2", "3"]

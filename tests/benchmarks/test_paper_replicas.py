@@ -98,7 +98,7 @@ def test_a_larger_mean_is_told_from_an_equal_one():
     assert nine_modes.larger(spread + 1.2, spread)
     assert not nine_modes.larger(spread + 1.1, spread)
     assert not nine_modes.larger(spread, spread + 5)
-    assert nine_modes.plus_minus(spread, 2) == "0.00 +- 0.82"
+    assert nine_modes.mean_and_sd(spread, 2) == "0.00 +- 0.82"
 
 
 # ---------------------------------------------------------------- replica exchange
@@ -154,10 +154,10 @@ def test_what_the_trade_off_counts():
 
 
 def test_the_quick_forms(tmp_path, capsys):
-    from benchmarks.papers.__main__ import main
+    from benchmarks.__main__ import main
 
     names = ["nine_modes", "replica_exchange"]
-    main([*names, "--quick", "--output", str(tmp_path)])
+    main([*(f"papers.{name}" for name in names), "--quick", "--output", str(tmp_path)])
     page = (tmp_path / "papers.md").read_text()
     assert capsys.readouterr().out.strip()
     sections = page.split("<!-- ")

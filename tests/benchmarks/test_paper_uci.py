@@ -197,7 +197,7 @@ def test_readings_are_compared_on_the_cells_that_count():
 
 
 def test_quick_form_writes_its_section(tmp_path):
-    from benchmarks.papers.__main__ import main
+    from benchmarks.__main__ import main
 
     main(["uci", "--quick", "--output", str(tmp_path)])
     page = (tmp_path / "papers.md").read_text()

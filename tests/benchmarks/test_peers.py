@@ -146,7 +146,7 @@ def test_runs_are_scored_by_their_weighted_draws(fake):
 
 
 def test_a_pilot_is_in_nobodys_time(fake):
-    from benchmarks.peers.methods import RUNS, Drawn, run, timed
+    from benchmarks.peers.methods import RUNS, Drawn, run, without_compiling
 
     target, method = fake
     drawn = method("m", [[1.0]]).draw(target, 100)
@@ -161,7 +161,7 @@ def test_a_pilot_is_in_nobodys_time(fake):
     assert isinstance(drawn, Drawn)
     assert run(slow(0.0), target, 100).seconds >= 0.05 / RUNS
     assert run(slow(0.05), target, 100).seconds < 0.05 / RUNS
-    result, seconds = timed(lambda: time.sleep(0.05) or "result")
+    result, seconds = without_compiling(lambda: time.sleep(0.05) or "result")
     assert result == "result"
     assert seconds >= 0.05
 
@@ -270,10 +270,10 @@ class Inline:
 def test_results_are_kept_and_a_posterior_that_fails_takes_no_other_along(
     fake, monkeypatch, tmp_path
 ):
-    from benchmarks.papers.harness import Experiment
     from benchmarks.peers import posteriors, results
     from benchmarks.peers.measure import Compared
     from benchmarks.peers.methods import Outcome
+    from benchmarks.shared.experiment import Experiment
 
     target, method = fake
     other = dataclasses.replace(target, name="Second, 2-d")
@@ -299,7 +299,7 @@ def test_results_are_kept_and_a_posterior_that_fails_takes_no_other_along(
     assert asked == ["fake", "Second, 2-d"]
     assert (tmp_path / "peers" / "second-2-d.json").exists()
     # The second fails when it is asked again, and stands on the page with what was kept of it.
-    again = posteriors.main(experiment, ["Second"])
+    again = posteriors.main(Experiment(tmp_path, only=("Second",)))
     assert asked == ["fake", "Second, 2-d", "Second, 2-d"]
     failure = "- nothing new on Second, 2-d: ['no such density']\n"
     assert failure in again
@@ -315,16 +315,18 @@ def test_results_are_kept_and_a_posterior_that_fails_takes_no_other_along(
         np.testing.assert_allclose(*values, rtol=1e-4)
     # What was made elsewhere is marked as such.
     monkeypatch.setattr(posteriors, "made_with", lambda: "Made on Mars.")
-    assert f"Some of the posteriors: {results.made_with()}" in posteriors.main(experiment, [])
+    assert f"Some of the posteriors: {results.made_with()}" in posteriors.main(
+        Experiment(tmp_path, only=())
+    )
 
 
 # ---------------------------------------------------------------- the page
 
 
 def test_quick_forms_write_their_sections(tmp_path):
-    from benchmarks.peers.__main__ import main
+    from benchmarks.__main__ import main
 
-    main(["--quick", "--output", str(tmp_path)])
+    main(["peers", "--quick", "--output", str(tmp_path)])
     page = (tmp_path / "peers.md").read_text()
     for section in ("<!-- posteriors -->", "<!-- flights -->"):
         assert section in page

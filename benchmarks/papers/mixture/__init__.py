@@ -5,7 +5,6 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks.papers.harness import Experiment
 from benchmarks.papers.mixture.claims import bouncy, claims, flattening_in_words, table
 from benchmarks.papers.mixture.exact import PARTITION, ZETA
 from benchmarks.papers.mixture.figures import figure_1, figure_2
@@ -19,6 +18,7 @@ from benchmarks.papers.mixture.runs import (
     positions,
     variants,
 )
+from benchmarks.shared.experiment import Experiment
 
 
 def main(experiment: Experiment) -> str:

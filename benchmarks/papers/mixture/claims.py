@@ -20,7 +20,13 @@ from benchmarks.papers.mixture.exact import (
     mean_by_bin_weights,
 )
 from benchmarks.papers.mixture.runs import Path, Results
-from benchmarks.tables import markdown_table, total_variation
+from benchmarks.shared.tables import (
+    markdown_table,
+    mean_and_error,
+    mean_and_sd,
+    standard_error,
+    total_variation,
+)
 from numpyro_contour.examples import mixture
 
 #: what two standard errors do not reach counts as different
@@ -28,9 +34,7 @@ SIGNIFICANT = 2.0
 
 
 def _mean_and_sd(values: np.ndarray) -> str:
-    if np.isnan(values).any():
-        return ""
-    return f"{values.mean():.3f} +- {values.std(ddof=1):.3f}"
+    return "" if np.isnan(values).any() else mean_and_sd(values)
 
 
 def table(results: list[Results], decades: np.ndarray) -> str:
@@ -46,22 +50,13 @@ def table(results: list[Results], decades: np.ndarray) -> str:
             [
                 result.variant.name,
                 *(_mean_and_sd(np.abs(column)) for column in errors.T),
-                f"{final.mean():.3f} +- {standard_error(final):.3f}",
+                mean_and_error(final),
                 variation,
-                _counts(result.crossings),
+                mean_and_sd(result.crossings, 1),
             ]
         )
     header = ["algorithm", *(f"{time:,}" for time in decades)]
     return markdown_table([*header, "mean of E[x]", "TV of theta", "crossings"], rows)
-
-
-def _counts(values: np.ndarray) -> str:
-    return f"{values.mean():,.1f} +- {values.std(ddof=1):,.1f}"
-
-
-def standard_error(values: np.ndarray) -> np.ndarray:
-    """The standard error of the mean over chains."""
-    return values.std(0, ddof=1) / len(values) ** 0.5
 
 
 def verdict(holds: bool) -> str:
@@ -111,7 +106,7 @@ def biases(results: list[Results]) -> str:
     for result in results:
         final = result.final
         found = "biased" if is_biased(result) else "no bias seen"
-        text += f"- {result.variant.name}: {final.mean():.3f} +- {standard_error(final):.3f}, "
+        text += f"- {result.variant.name}: {mean_and_error(final)}, "
         text += f"{found}.\n"
     return text
 

@@ -12,9 +12,11 @@ import numpy as np
 from jax import random
 from numpyro.infer import MCMC
 
-from benchmarks.mixture import PAPER
-from benchmarks.papers.harness import Experiment
+from benchmarks.accuracy.mixture import PAPER
 from benchmarks.papers.mixture.exact import EMPTY_FIRST, PARTITION, ZETA, exact_theta
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.runs import driver
+from benchmarks.shared.tables import crossings
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, robbins_monro
 from numpyro_contour.examples import mixture
 
@@ -47,14 +49,7 @@ class Variant:
             energy=mixture.noisy_energy(),
             **{"num_steps": num_steps, **self.settings, **more},
         )
-        return MCMC(
-            kernel,
-            num_warmup=warmup // num_steps,
-            num_samples=steps // num_steps,
-            num_chains=CHAINS,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
+        return driver(kernel, warmup // num_steps, steps // num_steps, CHAINS)
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,7 @@ class Results:
     @property
     def crossings(self) -> np.ndarray:
         """How often successive draws of each chain are in different modes."""
-        return np.abs(np.diff(self.x > mixture.DIVIDE, axis=1)).sum(1)
+        return crossings(self.x > mixture.DIVIDE)
 
 
 @dataclass(frozen=True)

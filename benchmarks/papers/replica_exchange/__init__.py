@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from benchmarks.papers.harness import Experiment
 from benchmarks.papers.replica_exchange.adaptive import METHODS, densities, first_claims, row, run
 from benchmarks.papers.replica_exchange.correction import (
     MINIBATCH,
@@ -21,9 +20,9 @@ from benchmarks.papers.replica_exchange.target import (
     SEED,
     STEP_SIZE,
     THINNING,
-    standard_error,
 )
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import claims_table, markdown_table, standard_error
 
 
 def main(experiment: Experiment) -> str:
@@ -95,7 +94,7 @@ def main(experiment: Experiment) -> str:
         + " and ".join(f"{c.variance:.2f}" for c in cases)
         + ".\n\n"
         + "Two standard errors decide:\n\n"
-        + markdown_table(["the slides", "measured", "holds"], first_claims(cases, found))
+        + claims_table(first_claims(cases, found), "the slides")
         + "\n### Correction factor and minibatch size\n\n"
         f"The first of these targets with normal noise of variance {case.variance:g} x "
         f"{MINIBATCH} / n on energies and {GRADIENT_SD**2:g} x {MINIBATCH} / n on gradients, as "
@@ -117,5 +116,5 @@ def main(experiment: Experiment) -> str:
             cells,
         )
         + "\n"
-        + markdown_table(["the slides", "measured", "holds"], slope_claims(traded))
+        + claims_table(slope_claims(traded), "the slides")
     )

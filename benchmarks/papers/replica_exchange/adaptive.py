@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 import jax.numpy as jnp
 import numpy as np
-from jax import random
 from matplotlib.figure import Figure
 from numpyro.infer import MCMC
 
@@ -19,11 +16,17 @@ from benchmarks.papers.replica_exchange.target import (
     STEP_SIZE,
     THINNING,
     Case,
-    crossings,
+    changes,
     noisy,
-    standard_error,
 )
-from benchmarks.tables import total_variation
+from benchmarks.shared import runs
+from benchmarks.shared.tables import (
+    Claim,
+    mean_and_error,
+    mean_and_sd,
+    standard_error,
+    total_variation,
+)
 from numpyro_contour import SGLD, ReplicaExchangeSGLD
 
 #: steps of the paths in the figure
@@ -53,17 +56,8 @@ def run(case: Case, method: str, steps: int) -> tuple[np.ndarray, MCMC]:
         draw="last",
         **settings,
     )
-    mcmc = MCMC(
-        kernel,
-        num_warmup=0,
-        num_samples=steps // THINNING,
-        num_chains=CHAINS,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        mcmc.run(random.key(SEED), init_params=jnp.zeros(CHAINS))
+    start = jnp.zeros(CHAINS)
+    mcmc = runs.run(kernel, 0, steps // THINNING, CHAINS, seed=SEED, init_params=start)
     return np.asarray(mcmc.get_samples(group_by_chain=True), np.float64), mcmc
 
 
@@ -80,12 +74,12 @@ def row(case: Case, name: str, x: np.ndarray, mcmc: MCMC) -> list[str]:
     return [
         case.name,
         name,
-        f"{errors.mean():.3f} +- {errors.std(ddof=1):.3f}",
+        mean_and_sd(errors),
         f"{total_variation(shares.mean(0), mixture.bins()):.3f}",
-        f"{mass.mean():.3f} +- {standard_error(mass):.3f}",
+        mean_and_error(mass),
         rate,
         variance,
-        f"{crossings(x, mixture.divide).mean():.2f}",
+        f"{changes(x, mixture.divide).mean():.2f}",
     ]
 
 
@@ -120,9 +114,7 @@ def densities(cases: tuple[Case, ...], found: dict[str, dict[str, np.ndarray]]) 
     return figure
 
 
-def first_claims(
-    cases: tuple[Case, ...], found: dict[str, dict[str, np.ndarray]]
-) -> list[list[str]]:
+def first_claims(cases: tuple[Case, ...], found: dict[str, dict[str, np.ndarray]]) -> list[Claim]:
     """What the slides' figure says about naive and adaptive swaps, and whether it holds."""
     table = []
     for case in cases:
@@ -161,4 +153,4 @@ def first_claims(
                 larger(error[plain], error[naive]) and larger(error[plain], error[adaptive]),
             ),
         ]
-    return [[claim, measured, "yes" if holds else "no"] for claim, measured, holds in table]
+    return table

@@ -20,10 +20,10 @@ from benchmarks.papers.replica_exchange.target import (
     THINNING,
     Case,
     Mixture,
-    crossings,
+    changes,
     noisy,
 )
-from benchmarks.tables import total_variation
+from benchmarks.shared.tables import Claim, total_variation
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.replica_exchange import replica_exchange
 from numpyro_contour.core.samplers.window import run_window
@@ -68,7 +68,7 @@ class Traded:
     @property
     def crossings(self) -> float:
         """Changes of the mode in 1,000 steps."""
-        return float(crossings(self.x, self.mixture.divide).mean())
+        return float(changes(self.x, self.mixture.divide).mean())
 
 
 def trade(case: Case, minibatches: tuple[int, ...], factor: float, steps: int) -> list[Traded]:
@@ -145,7 +145,7 @@ def trade_offs(found: list[Traded]) -> Figure:
     return figure
 
 
-def slope_claims(found: list[Traded]) -> list[list[str]]:
+def slope_claims(found: list[Traded]) -> list[Claim]:
     """What the slides say about F and n, and whether it holds."""
     by = {(result.minibatch, result.factor): result for result in found}
     sizes = sorted({result.minibatch for result in found})
@@ -195,4 +195,4 @@ def slope_claims(found: list[Traded]) -> list[list[str]]:
             most.error() > least.error(),
         ),
     ]
-    return [[claim, measured, "yes" if holds else "no"] for claim, measured, holds in table]
+    return table

@@ -12,6 +12,8 @@ import numpy as np
 from jax import random
 from scipy import stats
 
+from benchmarks.shared.tables import crossings
+
 SEED = 0
 CHAINS = 20
 #: steps between the positions that are kept
@@ -121,12 +123,6 @@ CASES = (
 )
 
 
-def crossings(x: np.ndarray, divide: float) -> np.ndarray:
+def changes(x: np.ndarray, divide: float) -> np.ndarray:
     """How often each chain (..., draws) is on another side than before, in 1,000 steps."""
-    changes = np.diff((x < divide).astype(int), axis=-1) != 0
-    return changes.mean(-1) * 1000 / THINNING
-
-
-def standard_error(values: np.ndarray) -> float:
-    """Of the mean over chains."""
-    return float(values.std(ddof=1) / len(values) ** 0.5)
+    return crossings(x < divide) / (x.shape[-1] - 1) * 1000 / THINNING

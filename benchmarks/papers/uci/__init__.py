@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.papers.harness import Experiment
 from benchmarks.papers.uci.network import HIDDEN, L2, MINIBATCH
 from benchmarks.papers.uci.nothing_given import KERNELS, KernelLength, run_kernel
 from benchmarks.papers.uci.published import ALGORITHMS, TASKS, Task
@@ -29,6 +28,7 @@ from benchmarks.papers.uci.text import (
     score_table,
     verdict,
 )
+from benchmarks.shared.experiment import Experiment
 
 
 def run_readings(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
-from numpyro.infer import MCMC
 
 from benchmarks.papers.uci.network import steps_an_epoch
 from benchmarks.papers.uci.scores import Scores, score
+from benchmarks.shared.runs import quiet, run
 from numpyro_contour import SGHMC, SGLD, ContourSGHMC, ContourSGLD, weighted_samples
 from numpyro_contour.examples import concrete
 from numpyro_contour.examples.datasets import Split
@@ -33,18 +31,11 @@ class KernelLength(NamedTuple):
 def run_kernel(kernel_class: type, split: Split, length: KernelLength) -> Scores:
     """A kernel with nothing given on a split."""
     steps = length.epochs * steps_an_epoch(len(split.y_train)) // (2 * length.draws)
-    mcmc = MCMC(
-        kernel_class(concrete.model, num_steps=max(steps, 1)),
-        num_warmup=length.draws,
-        num_samples=length.draws,
-        num_chains=length.chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    with warnings.catch_warnings():
-        # That a network's weights have not forgotten their start; what counts is predictions.
-        warnings.simplefilter("ignore", UserWarning)
-        mcmc.run(random.key(0), jnp.asarray(split.X_train), jnp.asarray(split.y_train))
+    kernel = kernel_class(concrete.model, num_steps=max(steps, 1))
+    data = jnp.asarray(split.X_train), jnp.asarray(split.y_train)
+    with quiet():
+        # A network's weights have not forgotten their start; what counts is predictions.
+        mcmc = run(kernel, length.draws, length.draws, length.chains, *data)
         samples, log_weights = weighted_samples(mcmc)
     predict = jax.jit(jax.vmap(jax.vmap(concrete.network, (0, None)), (0, None)))
     predicted = np.asarray(predict(samples, jnp.asarray(split.X_test)), np.float64)

@@ -16,7 +16,7 @@ from benchmarks.papers.uci.published import (
 )
 from benchmarks.papers.uci.runs import BIN_WIDTH, Cell, Runs
 from benchmarks.papers.uci.scores import Scores
-from benchmarks.tables import markdown_table
+from benchmarks.shared.tables import markdown_table
 
 Found = dict[Task, dict[str, Cell]]
 

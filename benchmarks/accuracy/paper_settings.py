@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import random
 from numpyro.infer import MCMC
 
-from benchmarks import defaults
-from benchmarks import mixture as mixture_benchmark
-from benchmarks.healthy import Errors, bad_verdicts, of_nine
-from benchmarks.tables import markdown_table, total_variation
+from benchmarks.accuracy import mixture as mixture_benchmark
+from benchmarks.accuracy import nine_modes as nine_modes_benchmark
+from benchmarks.accuracy.healthy import bad_verdicts
+from benchmarks.shared import runs
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.posteriors import of_nine, share
+from benchmarks.shared.tables import markdown_table, standard_error, total_variation
 from numpyro_contour import (
     ContourSGLD,
     EnergyPartition,
     diagnose,
     robbins_monro,
     to_inference_data,
-    weighted_samples,
 )
 from numpyro_contour.examples import mixture, nine_modes
 
@@ -40,7 +40,7 @@ class Published:
     potential: Callable
     energy: Callable
     settings: dict[str, Any]
-    masses: Errors
+    masses: Callable
     exact: np.ndarray
     start: np.ndarray
     steps: int
@@ -54,16 +54,8 @@ class Published:
         kernel = ContourSGLD(
             potential_fn=self.potential, energy=self.energy, num_steps=num_steps, **settings
         )
-        mcmc = MCMC(
-            kernel,
-            num_warmup=warmup // num_steps,
-            num_samples=self.steps // num_steps,
-            num_chains=PAPER_CHAINS,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
-        mcmc.run(random.key(0), init_params=self.start)
-        return mcmc
+        draws = self.steps // num_steps
+        return runs.run(kernel, warmup // num_steps, draws, PAPER_CHAINS, init_params=self.start)
 
     def theta_error(self, data: Any) -> float:
         """The mean over chains of the total variation of theta from the exact probabilities."""
@@ -93,7 +85,7 @@ def published() -> list[Published]:
                 "gain": robbins_monro(1, 0.6, 100),
                 "step_size": 0.1,
             },
-            defaults.share(lambda x: x > mixture.DIVIDE),
+            share(lambda x: x > mixture.DIVIDE),
             np.array([mixture.MASS, 1 - mixture.MASS]),
             np.zeros(PAPER_CHAINS),
             1_000_000,
@@ -106,7 +98,7 @@ def published() -> list[Published]:
             nine_modes.noisy_energy(0.1),
             {
                 "partition": EnergyPartition(-7.0, 18.0, 100),
-                "gain": robbins_monro(10, 0.8, 100, maximum=0.003),
+                "gain": nine_modes_benchmark.GAIN,
                 "step_size": 0.001,
             },
             of_nine,
@@ -120,17 +112,16 @@ def published() -> list[Published]:
 
 def paper_row(target: Published, name: str, mcmc: MCMC) -> list[str]:
     """A line of the paper's table: true errors and bad verdicts."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with runs.quiet():
         data = to_inference_data(mcmc)
-        x, log_weights = weighted_samples(mcmc)
-    x, weights = np.asarray(x, np.float64), np.exp(log_weights)
+    x, weights = runs.draws_of(mcmc)
+    x = x.astype(np.float64)
     report = diagnose(data)
     masses = target.masses(x, weights)
     means = (weights.reshape(*weights.shape, *[1] * (x.ndim - 2)) * x).mean(1)
     means = means.reshape(len(means), -1)
     # Both targets have mean 0.
-    errors_of_means = means.std(0, ddof=1) / len(means) ** 0.5
+    errors_of_means = standard_error(means)
     worst = int(np.abs(means.mean(0)).argmax())
     cells = [
         target.name,
@@ -144,10 +135,12 @@ def paper_row(target: Published, name: str, mcmc: MCMC) -> list[str]:
     return cells
 
 
-def papers() -> str:
+def papers(experiment: Experiment) -> str:
     """The table of the paper's settings beside those of this package."""
     rows = []
-    for target in published():
+    for target in published()[: experiment.choose(None, 1)]:
+        if experiment.quick:
+            target = replace(target, steps=20_000, others={})
         paper = PAPER | target.settings
         variants = {
             "the paper's": paper,

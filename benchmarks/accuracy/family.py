@@ -2,66 +2,35 @@
 
 from __future__ import annotations
 
-import warnings
-
 import jax.numpy as jnp
 import numpy as np
-from jax import random
-from numpyro.infer import MCMC
 
 import numpyro_contour
-from benchmarks.posteriors import by_nuts, errors
-from benchmarks.subsampling import logistic, logistic_data
-from benchmarks.tables import markdown_table
-from numpyro_contour import ContourSGLD, weighted_samples
+from benchmarks.shared import runs
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.models import logistic, logistic_data
+from benchmarks.shared.posteriors import by_nuts, errors
+from benchmarks.shared.runs import KERNELS
+from benchmarks.shared.tables import markdown_table
+from numpyro_contour import ContourSGLD
 from numpyro_contour.examples import mixture
 
-#: Kernels and the gradients of a step.
-KERNELS = {
-    "SGLD": 1,
-    "SGHMC": 1,
-    "SGNHT": 1,
-    "CyclicalSGLD": 1,
-    "CyclicalSGHMC": 1,
-    "ReplicaExchangeSGLD": 2,
-    "ReplicaExchangeSGHMC": 2,
-    "ContourSGLD": 1,
-    "ContourSGHMC": 1,
-    "ContourSGNHT": 1,
-}
 CHAINS = 16
 
 
-def run(
-    kernel: object,
-    steps: int,
-    warmup: int,
-    num_steps: int,
-    *data: object,
-    chains: int = CHAINS,
-    **more: object,
+def drawn(
+    kernel: object, steps: int, warmup: int, num_steps: int, *data: object, **more: object
 ) -> tuple:
-    """Draws and weights; the warnings of a kernel that does not reach a mode are known."""
-    mcmc = MCMC(
-        kernel,
-        num_warmup=warmup // num_steps,
-        num_samples=steps // num_steps,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), *data, **more)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        x, log_weights = weighted_samples(mcmc)
-    return x, np.exp(log_weights)
+    """Draws and weights of a run of so many steps."""
+    numbers = warmup // num_steps, steps // num_steps, more.pop("chains", CHAINS)
+    return runs.draws_of(runs.run(kernel, *numbers, *data, **more))
 
 
-def regression(name: str, data: tuple, truth: dict) -> list[str]:
+def regression(name: str, length: int, data: tuple, truth: dict) -> list[str]:
     """The logistic regression: effective draws, the worst error and the ratios of sds."""
-    steps = 30_000
+    steps = 30_000 // length
     kernel = getattr(numpyro_contour, name)(logistic, num_steps=50)
-    x, w = run(kernel, steps, 10_000, 50, *data)
+    x, w = drawn(kernel, steps, 10_000 // length, 50, *data)
     means = (w[..., None] * np.asarray(x["beta"], np.float64)).mean(1)
     z = (means - truth["beta"].mean(0)) / truth["beta"].std(0)
     effective = 1000 / (np.median((z**2).mean(0)) * steps * KERNELS[name])
@@ -76,33 +45,43 @@ def regression(name: str, data: tuple, truth: dict) -> list[str]:
 PRECISION = np.linalg.inv(np.array([[1.0, 0.99], [0.99, 1.0]]))
 
 
-def correlated(name: str) -> list[str]:
+def correlated(name: str, length: int) -> list[str]:
     """Two normal coordinates of correlation 0.99, with exact gradients: effective draws."""
-    steps = 50_000
+    steps = 50_000 // length
     kernel = getattr(numpyro_contour, name)(
         potential_fn=lambda x: 0.5 * x @ PRECISION @ x, num_steps=20
     )
-    x, w = run(kernel, steps, 10_000, 20, chains=64, init_params=jnp.zeros((64, 2)))
+    start = jnp.zeros((64, 2))
+    x, w = drawn(kernel, steps, 10_000 // length, 20, chains=64, init_params=start)
     means = (w[..., None] * np.asarray(x, np.float64)).mean(1)
     return [f"{1000 / ((means**2).mean() * steps * KERNELS[name]):.1f}"]
 
 
-def modes(name: str) -> list[str]:
+def modes(name: str, length: int) -> list[str]:
     """0.4 N(-6, 1) + 0.6 N(4, 1) from the left: the mass on the right."""
     kernel = getattr(numpyro_contour, name)(
         potential_fn=mixture.potential, energy=mixture.noisy_energy(), num_steps=100
     )
-    x, w = run(kernel, 200_000, 20_000, 100, init_params=jnp.full(CHAINS, -6.0))
-    mass = (w * (np.asarray(x) > mixture.DIVIDE)).mean(1)
+    numbers = 200_000 // length, 20_000 // length, 100
+    x, w = drawn(kernel, *numbers, init_params=jnp.full(CHAINS, -6.0))
+    mass = (w * (x > mixture.DIVIDE)).mean(1)
     return [f"{mass.mean():.3f}", f"{np.sqrt(((mass - mixture.MASS) ** 2).mean()):.3f}"]
 
 
-def main() -> str:
-    """The table, as text."""
-    data = logistic_data(10_000)
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    # How many times shorter the runs are.
+    length = experiment.choose(1, 10)
+    data = logistic_data(experiment.choose(10_000, 300))
     truth = by_nuts(ContourSGLD(logistic).model, data, 500, 2500, 2)
     rows = [
-        [name, *regression(name, data, truth), *correlated(name), *modes(name)] for name in KERNELS
+        [
+            name,
+            *regression(name, length, data, truth),
+            *correlated(name, length),
+            *modes(name, length),
+        ]
+        for name in experiment.choose(KERNELS, ("SGLD",))
     ]
     return (
         "## Every kernel with nothing given\n\n"
@@ -126,7 +105,3 @@ def main() -> str:
             rows,
         )
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +14,14 @@ import numpyro.distributions as dist
 from jax import random
 from numpyro.infer import MCMC
 
-from benchmarks.posteriors import by_nuts, errors
-from benchmarks.tables import markdown_table
-from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
+from benchmarks.shared import runs
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.models import logistic, logistic_data, poisson, poisson_data
+from benchmarks.shared.posteriors import by_nuts, errors, two_draws
+from benchmarks.shared.processes import alone, peak_bytes
+from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.timing import seconds_of
+from numpyro_contour import ContourSGLD, EnergyPartition
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.examples import mixture
 from numpyro_contour.models.all_rows import FullEnergy, Reference
@@ -28,43 +29,6 @@ from numpyro_contour.runs.energies_over_all_rows import full_energies
 
 CHAINS = 16
 WARMUP, STEPS = 10_000, 30_000
-
-
-# ------------------------------------------------------------------------------ models
-
-
-def logistic(x: jax.Array, y: jax.Array) -> None:
-    """A logistic regression."""
-    beta = numpyro.sample("beta", dist.Normal(0, 10).expand([x.shape[1]]).to_event(1))
-    with numpyro.plate("rows", len(y), subsample_size=200) as rows:
-        numpyro.sample("y", dist.Bernoulli(logits=x[rows] @ beta), obs=y[rows])
-
-
-def logistic_data(rows: int, columns: int = 20) -> tuple:
-    """Columns of scales from 0.1 to 10."""
-    keys = random.split(random.key(5), 3)
-    x = random.normal(keys[0], (rows, columns))
-    slopes = 0.5 * random.normal(keys[2], (columns,))
-    y = random.bernoulli(keys[1], jax.nn.sigmoid(x @ slopes))
-    return x * jnp.logspace(-1, 1, columns), y.astype(jnp.int32)
-
-
-def poisson(x: jax.Array, counts: jax.Array) -> None:
-    """A Poisson regression."""
-    level = numpyro.sample("level", dist.Normal(0, 2))
-    beta = numpyro.sample("beta", dist.Normal(0, 1).expand([x.shape[1]]).to_event(1))
-    with numpyro.plate("rows", len(counts), subsample_size=500) as rows:
-        rate = jnp.exp(level + x[rows] @ beta)
-        numpyro.sample("y", dist.Poisson(rate), obs=counts[rows])
-
-
-def poisson_data(rows: int = 50_000, columns: int = 5) -> tuple:
-    """Counts of mean about 3."""
-    keys = random.split(random.key(6), 3)
-    x = random.normal(keys[0], (rows, columns))
-    return x, random.poisson(keys[1], jnp.exp(1 + x @ (0.3 * random.normal(keys[2], (columns,)))))
-
-
 GROUPS, MEMBERS = 50, 1000
 
 
@@ -106,29 +70,27 @@ def by_laplace(x: jax.Array, y: jax.Array) -> dict[str, np.ndarray]:
         hessian = (x * (p * (1 - p))[:, None]).T @ x + np.eye(len(beta)) / 100
         beta -= np.linalg.solve(hessian, x.T @ (p - y) + beta / 100)
     sd = np.sqrt(np.diag(np.linalg.inv(hessian)))
-    return {"beta": np.stack([beta - sd, beta + sd])}
+    return two_draws(beta, sd, "beta")
 
 
 # ------------------------------------------------------------------------------ regressions
 
 
-def run(model: Callable, data: tuple, num_steps: int, chains: int = CHAINS, **given: Any) -> MCMC:
-    """A run with nothing given but the steps of a draw."""
-    mcmc = MCMC(
-        ContourSGLD(model, num_steps=num_steps, **given),
-        num_warmup=WARMUP // num_steps,
-        num_samples=STEPS // num_steps,
-        num_chains=chains,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), *data)
-    jax.block_until_ready(mcmc.last_state.z)
-    return mcmc
+def run(
+    length: int,
+    model: Callable,
+    data: tuple,
+    num_steps: int,
+    chains: int = CHAINS,
+    energy: str | None = None,
+) -> MCMC:
+    """A run with nothing given but the steps of a draw, so many times shorter than `STEPS`."""
+    draws = length * num_steps
+    kernel = ContourSGLD(model, num_steps=num_steps, energy=energy)
+    return runs.run(kernel, WARMUP // draws, STEPS // draws, chains, *data)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A target of the table."""
 
     name: str
@@ -143,36 +105,27 @@ def rows() -> list[Row]:
     """The table's regressions."""
     many, few = 1_000_000, 10_000
     nuts = lambda model: lambda data: by_nuts(ContourSGLD(model).model, data, 500, 2500, 2)
+    small = (logistic, lambda: logistic_data(few), nuts(logistic))
+    large = (logistic, lambda: logistic_data(many), lambda data: by_laplace(*data))
     return [
-        Row("logistic, 10,000 rows", logistic, lambda: logistic_data(few), nuts(logistic)),
-        Row(
-            'the same, `energy="minibatch"`',
-            *(logistic, lambda: logistic_data(few), nuts(logistic)),
-            energy="minibatch",
-        ),
-        Row(
-            "logistic, 1,000,000 rows",
-            *(logistic, lambda: logistic_data(many), lambda data: by_laplace(*data)),
-            num_steps=200,
-        ),
-        Row("Poisson, 50,000 rows", poisson, poisson_data, nuts(poisson)),
+        Row("logistic, 10,000 rows", *small),
+        Row('the same, `energy="minibatch"`', *small, energy="minibatch"),
+        Row("logistic, 1,000,000 rows", *large, num_steps=200),
+        Row("Poisson, 50,000 rows", poisson, lambda: poisson_data(50_000), nuts(poisson)),
         Row("two nested plates, 50,000 rows", nested, nested_data, nuts(nested)),
     ]
 
 
-def regressions(names: tuple[str, ...] = ()) -> str:
+def regressions(targets: list[Row], length: int) -> str:
     """The table of regressions."""
     table = []
-    for row in rows():
-        if names and not any(name in row.name for name in names):
-            continue
+    for row in targets:
         data = row.data()
         begin = time.perf_counter()
-        mcmc = run(row.model, data, row.num_steps, energy=row.energy)
+        mcmc = run(length, row.model, data, row.num_steps, energy=row.energy)
         seconds = time.perf_counter() - begin
         begin = time.perf_counter()
-        samples, log_weights = weighted_samples(mcmc)
-        found = errors(samples, np.exp(log_weights), row.truth(data))
+        found = errors(*runs.draws_of(mcmc), row.truth(data))
         noise = full_energies(mcmc).noise
         width = np.asarray(mcmc.last_state.partition.width, np.float64)[:, None]
         tuning = mcmc.last_state.warmup.tuning
@@ -210,7 +163,7 @@ def noisy(sigma: Callable) -> Callable:
     return energy
 
 
-def mixtures() -> str:
+def mixtures(length: int, number: int | None) -> str:
     """Mode mass and variances within modes under noise, by the run's weights and by the full."""
     partition = EnergyPartition(1.0, 21.0, 40)
     targets: list[tuple[str, Callable, EnergyPartition | None]] = [
@@ -223,20 +176,20 @@ def mixtures() -> str:
         ("3 nats left, 1 nat right", lambda x: 3 - 2 * jax.nn.sigmoid(2 * (x + 1)), None),
     ]
     table = []
-    for name, sigma, given in targets:
+    for name, sigma, given in targets[:number]:
         kernel = ContourSGLD(
-            potential_fn=mixture.potential, energy=noisy(sigma), num_steps=10, partition=given,
+            potential_fn=mixture.potential,
+            energy=noisy(sigma),
+            num_steps=10,
+            partition=given,
             collect_theta=False,
-        )  # fmt: skip
-        mcmc = MCMC(
-            kernel, num_warmup=2000, num_samples=20_000, num_chains=CHAINS,
-            chain_method="vectorized", progress_bar=False,
-        )  # fmt: skip
-        mcmc.run(random.key(0), init_params=jnp.linspace(-8, 6, CHAINS))
+        )
+        start = jnp.linspace(-8, 6, CHAINS)
+        mcmc = runs.run(kernel, 2000 // length, 20_000 // length, CHAINS, init_params=start)
         figures = []
         for energy in (None, "estimate"):
-            x, log_weights = weighted_samples(mcmc, energy=energy)
-            x, w = np.asarray(x, np.float64), np.exp(log_weights)
+            x, w = runs.draws_of(mcmc, energy=energy)
+            x = x.astype(np.float64)
             right = x > mixture.DIVIDE
             mass = (w * right).mean(1)
             within = [
@@ -270,19 +223,18 @@ def row(number: jax.Array) -> jax.Array:
     return 0.7 + 3.4 * ((number.astype(jnp.uint32) * jnp.uint32(2654435761) >> 8) / 2.0**24 - 0.5)
 
 
-def ten_million() -> None:
-    """Print the error of the mean in posterior sds, the ratio of sds, and the peak memory."""
-    size = 10_000_000
-    mcmc = run(on_the_fly, (size,), num_steps=300, chains=4)
+def ten_million(size: int, length: int) -> str:
+    """The error of the mean in posterior sds, the ratio of sds, and the peak memory, in words."""
+    mcmc = run(length, on_the_fly, (size,), num_steps=300 // length, chains=4)
     number = np.arange(size, dtype=np.uint32)
     y = 0.7 + 3.4 * ((number * np.uint32(2654435761) >> 8) / 2.0**24 - 0.5)
     exact, sd = y.sum() / (size + 0.01), 1 / np.sqrt(size)
-    samples, log_weights = weighted_samples(mcmc)
-    w, x = np.exp(log_weights), np.asarray(samples["mean"], np.float64)
+    samples, w = runs.draws_of(mcmc)
+    x = samples["mean"].astype(np.float64)
     means = (w * x).mean(1)
     spread = np.sqrt((w * (x - exact) ** 2).mean())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
+    peak = peak_bytes() / 2**30
+    return (
         f"means of the chains off by {np.sqrt(((means - exact) ** 2).mean()) / sd:.3f} posterior "
         f"sds (pooled {abs(means.mean() - exact) / sd:.3f}), sd ratio {spread / sd:.3f}, "
         f"peak memory {peak:.2f} GiB, with the data made once for the exact answer"
@@ -292,10 +244,10 @@ def ten_million() -> None:
 # ------------------------------------------------------------------------------ cost
 
 
-def cost() -> str:
+def cost(sizes: tuple[int, ...]) -> str:
     """Microseconds of a step and of a kept draw's weight, for each estimator."""
     table = []
-    for size in (10_000, 100_000, 1_000_000, 10_000_000):
+    for size in sizes:
         data = logistic_data(size, columns=10)
         for energy in ("minibatch", "control_variate", "full"):
             step, weight = _costs(data, energy)
@@ -337,40 +289,29 @@ def _costs(data: tuple, energy: str) -> tuple[float, float]:
 
 
 def _median_seconds(function: Callable[[], Any], rounds: int = 5) -> float:
-    jax.block_until_ready(function())
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        jax.block_until_ready(function())
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+    seconds_of(function)
+    return float(np.median([seconds_of(function) for _ in range(rounds)]))
 
 
-def main() -> str:
-    """All tables, as text."""
-    alone = subprocess.run(
-        [sys.executable, "-m", "benchmarks.subsampling", "ten_million"],
-        check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
-    print(alone, flush=True)
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    # How many times shorter the runs are.
+    length = experiment.choose(1, 25)
+    size = experiment.choose(10_000_000, 20_000)
+    words = alone(ten_million, size, length)
+    print(words, flush=True)
+    targets = experiment.choose(rows(), rows()[1:2])
+    sizes = experiment.choose((10_000, 100_000, 1_000_000, 10_000_000), (10_000,))
     return (
         "## Subsampled likelihoods\n\n"
         f"`ContourSGLD` with no argument but `num_steps`, {CHAINS} chains of {STEPS:,} steps after "
         f"{WARMUP:,}. Means are off by so many posterior standard "
         "deviations of NUTS (of the normal approximation at 1,000,000 rows).\n\n"
-        + regressions()
+        + regressions(targets, length)
         + "\nThe mixture 0.4 N(-6, 1) + 0.6 N(4, 1) with noise added to its energies: mass of the "
         "right mode (0.6), and variances within the left and right mode (1).\n\n"
-        + mixtures()
-        + f"\nA conjugate normal of 10,000,000 rows that are made as they are needed: {alone}.\n\n"
+        + mixtures(length, experiment.choose(None, 1))
+        + f"\nA conjugate normal of {size:,} rows that are made as they are needed: {words}.\n\n"
         "What a step and a weight cost, logistic regression on ten columns, minibatches of "
-        "200:\n\n" + cost()
+        "200:\n\n" + cost(sizes)
     )
-
-
-if __name__ == "__main__":
-    parts = {"ten_million": ten_million, "cost": cost, "mixtures": mixtures}
-    if len(sys.argv) > 1 and sys.argv[1] in parts:
-        print(parts[sys.argv[1]]() or "")
-    else:
-        print(regressions(tuple(sys.argv[1:])))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from benchmarks.healthy import (
+from benchmarks.accuracy.healthy import (
     MASSES,
     MEAN,
     SD,
     Outcome,
     bad_verdicts,
     healthy_row,
-    healthy_runs,
     is_right,
-    models,
-    potentials,
+    outcome,
 )
-from benchmarks.paper_settings import PAPER_CHAINS, PLAIN_WORDS, papers
-from benchmarks.tables import markdown_table
+from benchmarks.accuracy.healthy_models import models
+from benchmarks.accuracy.healthy_potentials import potentials
+from benchmarks.accuracy.paper_settings import PAPER_CHAINS, PLAIN_WORDS, papers
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
 from numpyro_contour import diagnose
 from numpyro_contour.examples import faults
 
@@ -39,8 +42,8 @@ def _nearness(check: str, figure: float, limit: float) -> float:
 def extremes(outcomes: dict[str, Outcome]) -> list[list[str]]:
     """Of each check the figure nearest to its limit, and the run that has it."""
     found: dict[str, list[tuple[float, float, str]]] = {}
-    for name, outcome in outcomes.items():
-        for v in outcome.report.verdicts:
+    for name, one in outcomes.items():
+        for v in one.report.verdicts:
             if v.check not in NO_FIGURE and np.isfinite(v.figure):
                 found.setdefault(v.check, []).append((v.figure, v.limit, name))
     rows = []
@@ -51,24 +54,29 @@ def extremes(outcomes: dict[str, Outcome]) -> list[list[str]]:
     return rows
 
 
-def broken_runs() -> str:
+def broken_runs(experiment: Experiment) -> str:
     """The table of runs that are broken in one way each, for three seeds."""
-    rows = []
-    for name, run in faults.RUNS.items():
-        reports = [diagnose(faults.run(name, seed)) for seed in range(SEEDS)]
+    rows, seeds = [], experiment.choose(SEEDS, 1)
+    for name, run in list(faults.RUNS.items())[: experiment.choose(None, 1)]:
+        reports = [diagnose(faults.run(name, seed)) for seed in range(seeds)]
         first = [report.faults[0].check if report.faults else "none" for report in reports]
         named = sum(check == (run.check or "none") for check in first)
-        rows.append([name, run.what, bad_verdicts(reports[0]), f"{named} of {SEEDS}"])
+        rows.append([name, run.what, bad_verdicts(reports[0]), f"{named} of {seeds}"])
         print(*rows[-1], sep=" | ", flush=True)
     header = ["run", "what is done", "bad verdicts, the first seed", "right one first"]
     return markdown_table(header, rows)
 
 
-def main() -> str:
-    """The tables, as text."""
-    broken = broken_runs()
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    broken = broken_runs(experiment)
     runs = {healthy.name: healthy for healthy in potentials() + models()}
-    outcomes = healthy_runs()
+    if experiment.quick:
+        runs = {name: replace(runs[name], warmup=40, samples=100) for name in ("30 normals",)}
+    outcomes: dict[str, Outcome] = {}
+    for name, healthy in runs.items():
+        outcomes[name] = outcome(healthy)
+        print(*healthy_row(healthy, outcomes[name]), sep=" | ", flush=True)
     right = sum(is_right(outcome.errors) for outcome in outcomes.values())
     false = sum(
         is_right(outcome.errors) and not outcome.report.trusted for outcome in outcomes.values()
@@ -92,5 +100,8 @@ def main() -> str:
         f"{PAPER_CHAINS} chains: its update, its weights by bin, log theta at right edges, steps "
         "that may grow, independent noise; the numbers of sections 4.1 (1,000,000 steps) and D.3. "
         "Errors: total variation of theta (mean of the chains); total variation of the mode "
-        "masses, of a chain and of all; the mean, which is 0.\n\n" + papers() + "\n" + PLAIN_WORDS
+        "masses, of a chain and of all; the mean, which is 0.\n\n"
+        + papers(experiment)
+        + "\n"
+        + PLAIN_WORDS
     )

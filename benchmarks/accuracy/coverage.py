@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from numpyro.infer import MCMC
 
-from benchmarks.tables import markdown_table
-from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
+from benchmarks.shared import runs
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table, standard_error
+from numpyro_contour import SGLD, ContourSGLD, EnergyPartition
 from numpyro_contour.diagnostics import weighted_ess, weighted_mcse, weighted_mean
 from numpyro_contour.examples import mixture
 
@@ -28,21 +28,16 @@ def gaussian(x: jax.Array) -> jax.Array:
     return square / (2 * (1 - CORRELATION**2))
 
 
-def runs(kernel: Any, start: jax.Array, key: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+def replicates(
+    kernel: Any, draws: int, start: jax.Array, key: jax.Array
+) -> tuple[np.ndarray, np.ndarray]:
     """Draws and log weights of all replicates, (replicates, chains, draws, ...)."""
-    mcmc = MCMC(
-        kernel,
-        num_warmup=DRAWS // 4,
-        num_samples=DRAWS,
-        num_chains=REPLICATES * CHAINS,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
+    mcmc = runs.driver(kernel, draws // 4, draws, len(start))
     mcmc.run(key, init_params=start)
-    x, log_weights = weighted_samples(mcmc)
-    x = np.asarray(x)
-    shape = (REPLICATES, CHAINS)
-    return x.reshape(*shape, *x.shape[1:]), log_weights.reshape(*shape, DRAWS)
+    x, weights = runs.draws_of(mcmc)
+    with np.errstate(divide="ignore"):  # weights of 0
+        log_weights = np.log(weights)
+    return x.reshape(-1, CHAINS, *x.shape[1:]), log_weights.reshape(-1, CHAINS, draws)
 
 
 def scores(x: np.ndarray, log_weights: np.ndarray, exact: float) -> dict[str, Any]:
@@ -53,7 +48,7 @@ def scores(x: np.ndarray, log_weights: np.ndarray, exact: float) -> dict[str, An
     return {
         "ess": np.median([weighted_ess(*one, method="mean") for one in zip(x, log_weights)]),
         "bias": means.mean() - exact,
-        "bias_error": means.std(ddof=1) / len(means) ** 0.5,
+        "bias_error": standard_error(means),
         "sd": means.std(ddof=1),
         "mcse": np.sqrt(np.mean(errors**2)),
         "cover": np.mean(np.abs(z) < 1.96),
@@ -61,9 +56,9 @@ def scores(x: np.ndarray, log_weights: np.ndarray, exact: float) -> dict[str, An
     }
 
 
-def results() -> dict[str, dict[str, Any]]:
-    """The table's rows."""
-    chains = REPLICATES * CHAINS
+def results(number: int, draws: int) -> dict[str, dict[str, Any]]:
+    """The table's rows, from so many replicates."""
+    chains = number * CHAINS
     key_mixture, key_gaussian, key_start = random.split(random.key(0), 3)
     contour = ContourSGLD(
         potential_fn=mixture.potential,
@@ -73,14 +68,14 @@ def results() -> dict[str, dict[str, Any]]:
     )
     # Every other chain starts in the other mode, as two searches for a mode would.
     start = jnp.where(jnp.arange(chains) % 2 == 0, -6.0, 4.0)
-    x, log_weights = runs(contour, start, key_mixture)
+    x, log_weights = replicates(contour, draws, start, key_mixture)
     rows = {
         "mixture, ContourSGLD: x": scores(x, log_weights, 0.0),
         "mixture, ContourSGLD: x > -1": scores(x > mixture.DIVIDE, log_weights, mixture.MASS),
     }
     sgld = SGLD(potential_fn=gaussian, step_size=0.05, num_steps=5)
     start = random.normal(key_start, (chains, 2))
-    x, log_weights = runs(sgld, start, key_gaussian)
+    x, log_weights = replicates(sgld, draws, start, key_gaussian)
     rows["correlated Gaussian, SGLD: x(1)"] = scores(x[..., 0], log_weights, 0.0)
     rows["correlated Gaussian, SGLD: x(1) > 1"] = scores(
         x[..., 0] > 1, log_weights, 0.15865525393145707
@@ -88,14 +83,13 @@ def results() -> dict[str, dict[str, Any]]:
     return rows
 
 
-def main() -> str:
-    """The table, as text."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rows = results()
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    number, draws = experiment.choose((REPLICATES, DRAWS), (3, 100))
+    rows = results(number, draws)
     return (
         "## Coverage of the reported errors\n\n"
-        f"{REPLICATES} runs of {CHAINS} chains of {DRAWS:,} draws, after {DRAWS // 4} draws of "
+        f"{number} runs of {CHAINS} chains of {draws:,} draws, after {draws // 4} draws of "
         "warm-up; a draw of ContourSGLD stands for 50 steps, one of SGLD for 5. How often the "
         "interval mean +- 1.96 MCSE holds the exact value, and the root-mean-square of the "
         "deviations in units of the MCSE.\n\n"
@@ -115,7 +109,3 @@ def main() -> str:
             ],
         )
     )
-
-
-if __name__ == "__main__":
-    print(main())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-import warnings
 
 import jax
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 from jax import random
-from numpyro.infer import MCMC
 
-from benchmarks.tables import markdown_table
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.models import amplitude, amplitude_by_grid
+from benchmarks.shared.runs import quiet, run
+from benchmarks.shared.tables import crossings, markdown_table
 from numpyro_contour import ContourSGLD, diagnose, expectation, to_inference_data
 
 ROWS = (40, 1000, 20_000)
@@ -26,52 +25,23 @@ def noise_of(rows: int) -> float:
     return 3.5 * np.sqrt(rows / 40)
 
 
-def model(y: jax.Array, noise: float) -> None:
-    """The model of README: only the square of its parameter is seen."""
-    a = numpyro.sample("a", dist.Normal(0.3, 1))
-    with numpyro.plate("rows", len(y)):
-        rows = numpyro.subsample(y, event_dim=0)
-        numpyro.sample("y", dist.Normal(a**2, noise), obs=rows)
-
-
 def data(rows: int) -> jax.Array:
     """Rows whose mean is 1.5 squared, so that all sizes have one posterior."""
     error = random.normal(random.key(1), (rows,))
     return 1.5**2 + noise_of(rows) * (error - error.mean())
 
 
-def exact() -> tuple[float, float]:
-    """P(a > 0) by a grid, and the barrier from the deeper mode in nats."""
-    grid = np.linspace(-4, 4, 8001)
-    energy = 0.5 * (grid - 0.3) ** 2 + 0.5 * 40 * (grid**2 - 1.5**2) ** 2 / 3.5**2
-    density = np.exp(energy.min() - energy)
-    height = energy[np.abs(grid) < 1].max() - energy.min()
-    return float(density[grid > 0].sum() / density.sum()), float(height)
-
-
-def row(rows: int, energy: str) -> list[str]:
+def row(rows: int, energy: str, draws: int) -> list[str]:
     """A row of the table: eight chains at one kind of energy."""
     y = data(rows)
     minibatch = None if energy == "full" else MINIBATCH
-    kernel = ContourSGLD(model, num_steps=STEPS, energy=energy, minibatch_size=minibatch)
-    mcmc = MCMC(
-        kernel,
-        num_warmup=250,
-        num_samples=DRAWS,
-        num_chains=8,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
+    kernel = ContourSGLD(amplitude, num_steps=STEPS, energy=energy, minibatch_size=minibatch)
     began = time.perf_counter()
-    with warnings.catch_warnings():
-        # That some of these runs are bad is what the table is to show.
-        warnings.simplefilter("ignore", UserWarning)
-        mcmc.run(random.key(0), y, noise_of(rows))
-        jax.block_until_ready(mcmc.last_state)
-        seconds = time.perf_counter() - began
+    mcmc = run(kernel, draws // 4, draws, 8, y, noise_of(rows))
+    seconds = time.perf_counter() - began
+    with quiet():
         idata = to_inference_data(mcmc)
     right = np.asarray(idata["posterior"]["a"]) > 0
-    crossings = (right[:, 1:] != right[:, :-1]).sum(1)
     stats = idata["sample_stats"]
     noise = np.asarray(stats["energy_noise"]) if "energy_noise" in stats else np.zeros((8, 1))
     mass = expectation(idata, lambda posterior: posterior["a"] > 0)
@@ -81,32 +51,30 @@ def row(rows: int, energy: str) -> list[str]:
         f"{rows:,}",
         f'`"{energy}"`',
         f"{np.median(by_chain):.3g}, worst chain {by_chain.max():.3g}",
-        f"{crossings.mean():.0f}",
+        f"{crossings(right).mean():.0f}",
         f"{mass.mean:.2f} +- {mass.mcse:.2f}",
         f"{faults[0].check}, {len(faults)} in all" if faults else "none",
         f"{seconds:.0f}",
     ]
 
 
-def main() -> str:
-    """The table, as text."""
-    rows = [[*row(ROWS[0], "full")]]
-    for number in ROWS[1:]:
-        rows += [row(number, energy) for energy in ("control_variate", "minibatch", "full")]
-    mass, height = exact()
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    draws = experiment.choose(DRAWS, 100)
+    rows = [row(ROWS[0], "full", draws)]
+    for number in experiment.choose(ROWS[1:], ROWS[1:2]):
+        energies = experiment.choose(("control_variate", "minibatch", "full"), ("minibatch",))
+        rows += [row(number, energy, draws) for energy in energies]
+    mass, height = amplitude_by_grid(data(40), noise_of(40))
     return (
         "## Two modes that the rows make\n\n"
         "The model of README, of which the data show only the square of the parameter: N rows, "
         "noisier as there are more of them, so that the posterior stays the same, with "
         f"{height:.0f} nats between its modes and P(a > 0) = {mass:.3f}. Minibatches of "
-        f"{MINIBATCH}, 8 chains of {DRAWS:,} draws, each for {STEPS} steps. The noise of the "
+        f"{MINIBATCH}, 8 chains of {draws:,} draws, each for {STEPS} steps. The noise of the "
         "energy is the median over a chain's draws, in nats; crossings between draws, a chain; "
         "the first fault that `diagnose` names; seconds of a run.\n\n"
         + markdown_table(
             ["N", "`energy`", "noise, nats", "crossings", "P(a > 0)", "faults", "seconds"], rows
         )
     )
-
-
-if __name__ == "__main__":
-    print(main())

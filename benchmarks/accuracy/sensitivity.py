@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from numpyro.util import is_prng_key
 
-from benchmarks.defaults import BEYOND, Target, figures_of, run, targets
-from benchmarks.tables import markdown_table
+from benchmarks.accuracy.defaults import figures_of, run
+from benchmarks.accuracy.known_targets import BEYOND, Target, targets
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
 from numpyro_contour import ContourSGLD
-from numpyro_contour.adaptation.pilot import BIN_WIDTH
 from numpyro_contour.adaptation.energies import SIZE
+from numpyro_contour.adaptation.pilot import BIN_WIDTH
 
 
 class Scaled(ContourSGLD):
@@ -74,17 +77,19 @@ def error_of(target: Target, kernel_class: type, **arguments: Any) -> float:
     return next(iter(figures_of(target, mcmc).values()))
 
 
-def main(names: tuple = ()) -> str:
-    """The table, as text."""
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
     columns = {"as found": {}}
-    for what in ("step_size", "range", "bins"):
-        for factor in (0.5, 2.0):
+    for what in experiment.choose(("step_size", "range", "bins"), ("step_size",)):
+        for factor in experiment.choose((0.5, 2.0), (0.5,)):
             columns[f"{what.replace('_', ' ')} x {factor:g}"] = {f"{what}_factor": factor}
     one = dict.fromkeys(("step_size_factor", "range_factor", "bins_factor"), 1.0)
     rows = []
     for name, target in targets().items():
-        if (names and name not in names) or name == BEYOND:
+        if name == BEYOND or (experiment.quick and name != "mix1"):
             continue
+        if experiment.quick:
+            target = replace(target, steps=1000, warmup=1000)
         errors = [error_of(target, Scaled, **one | factors) for factors in columns.values()]
         errors.append(error_of(target, Pooled))
         worst = max(errors[1:-1]) / errors[0]
@@ -99,9 +104,3 @@ def main(names: tuple = ()) -> str:
         "what they find.\n\n"
         + markdown_table(["target", *columns, "worst ratio", "pooled warm-up"], rows)
     )
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(tuple(sys.argv[1:]))

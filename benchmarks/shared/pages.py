@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import numpyro
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def made_with() -> str:

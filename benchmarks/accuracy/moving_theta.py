@@ -1,0 +1,122 @@
+"""What a theta that still moves does to the answers: the same runs with smaller gains."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.models import amplitude, amplitude_by_grid, amplitude_data
+from benchmarks.shared.runs import draws_of, run
+from benchmarks.shared.tables import crossings, markdown_table, mean_and_error
+from benchmarks.shared.targets import spread_starts, two_normals
+from numpyro_contour import ContourSGHMC, ContourSGLD, EnergyPartition, robbins_monro
+
+#: The gains by their names; the default is robbins_monro(10, 0.8, 100).
+GAINS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "robbins_monro(10, 0.9, 100)": {"gain": robbins_monro(10, 0.9, 100)},
+    "robbins_monro(10, 1.0, 100)": {"gain": robbins_monro(10, 1.0, 100)},
+}
+#: Standard deviations of the noise in the model of README, for two heights of the barrier.
+NOISES = (3.5, 3.0)
+
+
+class Length(NamedTuple):
+    """Divisors of the numbers of draws and of chains, and how many gains are compared."""
+
+    draws: int = 1
+    chains: int = 1
+    gains: int = 3
+
+
+def masses(inside: np.ndarray, weights: np.ndarray, exact: float) -> list[str]:
+    """The mean over chains of a mode's mass and its error, the scatter of chains, crossings."""
+    by_chain = (weights * inside).mean(1)
+    return [
+        f"{exact:.3f}",
+        mean_and_error(by_chain),
+        f"{by_chain.std(ddof=1):.3f}",
+        f"{crossings(inside).mean():.0f}",
+    ]
+
+
+def gains(length: Length) -> list[tuple[str, dict[str, Any]]]:
+    """The gains that are compared."""
+    return list(GAINS.items())[: length.gains]
+
+
+def drawn(
+    kernel: Any, length: Length, warmup: int, draws: int, chains: int, *data: Any, **more: Any
+) -> tuple:
+    """Draws and weights of a run of these numbers, divided by those of `length`."""
+    mcmc = run(kernel, warmup // length.draws, draws // length.draws, chains, *data, **more)
+    return draws_of(mcmc)
+
+
+def two_sided(length: Length) -> list[list[str]]:
+    """Rows of the model of README: as it stands there, and with bins and step size given."""
+    rows = []
+    for noise in NOISES[: length.gains]:
+        y = amplitude_data(noise)
+        exact, height = amplitude_by_grid(y, noise)
+        for name, given in gains(length):
+            kernel = ContourSGLD(amplitude, num_steps=500, **given)
+            x, weights = drawn(kernel, length, 250, 1000, 48 // length.chains, y, noise)
+            target = f"model of README, noise {noise:g}: {height:.0f} nats"
+            rows.append([target, name, *masses(x["a"] > 0, weights, exact)])
+    return rows
+
+
+def ten_dimensions(length: Length) -> list[list[str]]:
+    """Rows of the two normals of the defaults' benchmark: the lesser mode, 0.4."""
+    chains, rows = 96 // length.chains, []
+    for name, given in gains(length):
+        kernel = ContourSGLD(potential_fn=two_normals(10), num_steps=10, **given)
+        start = spread_starts(-1.5, 1.5, 10)(chains)
+        x, weights = drawn(kernel, length, 1000, 10_000, chains, init_params=start)
+        rows.append(["10 dimensions, 11 nats", name, *masses(x.sum(-1) < 0, weights, 0.4)])
+    return rows
+
+
+def variances(length: Length) -> list[list[str]]:
+    """Rows of three standard normals: mean of the variances, after 20,000 steps."""
+    chains, rows = 512 // length.chains, []
+    # A gradient acts for ten steps with momentum, so that both move at the same pace.
+    for kernel_class, step_size in ((ContourSGHMC, 0.02), (ContourSGLD, 0.2)):
+        for name, given in gains(length):
+            kernel = kernel_class(
+                potential_fn=lambda x: 0.5 * jnp.sum(x**2),
+                num_steps=10,
+                step_size=step_size,
+                partition=EnergyPartition(0.0, 20.0, 40),
+                **given,
+            )
+            start = jnp.zeros((chains, 3))
+            x, weights = drawn(kernel, length, 200, 2000, chains, init_params=start)
+            found = (weights[..., None] * np.asarray(x, float) ** 2).mean((1, 2))
+            rows.append([kernel_class.__name__, name, mean_and_error(found)])
+    return rows
+
+
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    length = experiment.choose(Length(), Length(10, 24, 1))
+    return (
+        "## A theta that still moves\n\n"
+        "Draws are weighed by theta of their own time. While it still moves, the answers have a "
+        "bias of the order of the gain times the steps between crossings. The same runs with "
+        "smaller gains: 48 chains of 500,000 steps on the model of README with nothing given, 96 "
+        "chains of 100,000 steps on two normals in ten dimensions. Mean of the chains' estimates "
+        "of P(a > 0), or of the mass of the lesser mode, and their standard deviation; crossings "
+        "between draws, a chain.\n\n"
+        + markdown_table(
+            ["target", "gain", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
+            two_sided(length) + ten_dimensions(length),
+        )
+        + "\nThree standard normals, step size 0.02 with momentum and 0.2 without, 40 bins of half "
+        "a nat: mean variance (1) over 512 chains of 20,000 steps.\n\n"
+        + markdown_table(["kernel", "gain", "variance"], variances(length))
+    )

@@ -1,0 +1,1 @@
+"""What subsampling the rows of the data changes: docs/benchmarks.md."""
