@@ -19,7 +19,7 @@ _MARGIN = 0.25
 
 
 def fitting_partition(
-    low: jax.Array, sd: jax.Array, num_bins: int, bin_width: float = BIN_WIDTH
+    low: jax.Array, sd: jax.Array, num_bins: int, bin_width: float
 ) -> EnergyPartition:
     """Bins of so many standard deviations from just below the 1 % quantile upwards."""
     lower = low - _MARGIN * sd

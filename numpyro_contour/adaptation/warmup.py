@@ -124,20 +124,45 @@ def end_measured_draw(
         energy=moments.energy,
         energy_sd=jnp.sqrt(moments.energy_squares / count),
     )
-    ended = measure_noise(tuning, moments)
-    ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))
-    if not keep_step_size:
-        ended = renew_step(
-            ended,
-            moments,
-            temperature,
-            plan.flag("descends", here.number),
-            plan.flag("searches", here.number),
-            here.number == plan.last(TUNE),
-            keep_preconditioner,
-        )
+    ended = end_measured_stage(
+        tuning,
+        temperature,
+        plan.flag("descends", here.number),
+        plan.flag("searches", here.number),
+        here.number == plan.last(TUNE),
+        keep_preconditioner,
+        keep_step_size,
+    )
     tuning = jax.tree.map(lambda a, b: jnp.where(here.ends, a, b), ended, tuning)
     return warmup._replace(tuning=tuning, gain_origin=steps, history=history)
+
+
+def end_measured_stage(
+    tuning: Tuning,
+    temperature: jax.Array,
+    descended: jax.Array,
+    searched: jax.Array,
+    last: jax.Array,
+    keep_preconditioner: bool,
+    keep_step_size: bool,
+) -> Tuning:
+    """What is tuned after a stage of measured moves, with sums for the next stage.
+
+    Args:
+        tuning: what is tuned.
+        temperature: tau.
+        descended: whether the stage was a descent.
+        searched: whether it searched for the step size.
+        last: whether it was the last one that did.
+        keep_preconditioner: whether the preconditioner was given.
+        keep_step_size: whether the step size was given.
+    """
+    moments = tuning.moments
+    ended = measure_noise(tuning, moments)
+    ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))
+    if keep_step_size:
+        return ended
+    return renew_step(ended, moments, temperature, descended, searched, last, keep_preconditioner)
 
 
 # ------------------------------------------------------------------ draws of the kernel's sampler

@@ -21,29 +21,23 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.driver import Programs, next_draw
-from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.relaxation_times import RelaxationTimes, relaxation_times
 from numpyro_contour.adaptation.warmup import progress
-from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening
 from numpyro_contour.core.samplers.window import DRAWS
 from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
-from numpyro_contour.kernels.methods.contour_state import ContourState
-from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at, log_psi_of_chain
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.scaling import Scaling
 from numpyro_contour.kernels.start import raise_if_unusable
-from numpyro_contour.models.all_rows import CHUNK_BYTES, FullData
+from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.model_potential import ModelPotential, constrained
 from numpyro_contour.models.plates import MinibatchSize, whole_rows
 from numpyro_contour.schedules import (
     ScalarOrSchedule,
-    Schedule,
     as_schedule,
     check_positive_temperature,
 )
@@ -105,7 +99,7 @@ class Kernel(MCMCKernel):
         if moves.needs_temperature:
             check_positive_temperature(temperature)
         schedule = as_schedule("temperature", temperature, checks.non_negative)
-        self._parts = Parts(
+        self.parts = Parts(
             source=source,
             moves=moves,
             scaling=scaling,
@@ -124,38 +118,18 @@ class Kernel(MCMCKernel):
         Its subsample plates take every row, so that what NumPyro and ArviZ compute from it,
         observed data and log likelihoods, is not that of one minibatch.
         """
-        model = self._parts.source.model
+        model = self.parts.source.model
         return None if model is None else whole_rows(model)
 
     @property
     def default_fields(self) -> tuple[str, ...]:
         """The state fields that are collected for each draw."""
-        return self.method.fields
+        return self.parts.method.fields
 
     @property
     def settings(self) -> dict[str, Any]:
         """The kernel's settings by the names of its arguments, without its model."""
-        return self._parts.settings
-
-    @property
-    def method(self) -> Method:
-        """What is made of the moves."""
-        return self._parts.method
-
-    @property
-    def temperature(self) -> Schedule:
-        """The schedule of the temperature; of replica exchange that of the coldest replica."""
-        return self._parts.temperature
-
-    @property
-    def flattening(self) -> Flattening | None:
-        """How the density is flattened, None where it is not."""
-        return self.method.flattening
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of the warm-up, None where everything is given."""
-        return self._parts.plan
+        return self.parts.settings
 
     # ------------------------------------------------------------------ its energies
 
@@ -174,7 +148,7 @@ class Kernel(MCMCKernel):
         Raises:
             ValueError: as `ModelPotential.of`, or the kernel was given `potential_fn`.
         """
-        return self._parts.source.model_potential(model_args, model_kwargs)
+        return self.parts.source.model_potential(model_args, model_kwargs)
 
     def energy_estimator(
         self, model_args: tuple = (), model_kwargs: dict | None = None
@@ -188,7 +162,7 @@ class Kernel(MCMCKernel):
         Returns:
             "minibatch", "control_variate", "full", or the callable that was given as `energy`.
         """
-        return self._parts.estimator(self._parts.source.potential(model_args, model_kwargs))
+        return self.parts.estimator(self.parts.source.potential(model_args, model_kwargs))
 
     def has_exact_energy(self, model_args: tuple = (), model_kwargs: dict | None = None) -> bool:
         """Whether the potential energies of a run are exact, not estimates from minibatches.
@@ -202,57 +176,9 @@ class Kernel(MCMCKernel):
         """
         return self.energy_estimator(model_args, model_kwargs) == "full"
 
-    def full_data(self, model_args: tuple, model_kwargs: dict | None, like: Any) -> FullData:
-        """The model over all rows of its subsample plates, in chunks of bounded memory."""
-        return self._parts.source.full_data(self.model_potential(model_args, model_kwargs), like)
-
-    def exact_energy(
-        self, model_args: tuple, model_kwargs: dict | None, like: Any
-    ) -> Callable[[jax.Array], jax.Array]:
-        """The exact potential energy of vectors of positions, of the model or of `potential_fn`."""
-        return self._parts.source.exact_energy(model_args, model_kwargs, like)
-
-    # ------------------------------------------------------------------ its flattening
-
-    def log_flattening(self, state: ContourState, energy: jax.Array) -> jax.Array:
-        """The log weights of potential energies, (n,), by the theta of one chain."""
-        assert self.flattening is not None
-        temperature = self.temperature(state.sampler.chain.steps)
-        weight = self.settings["weight"]
-        return log_flattening_at(state, energy, temperature, self.flattening, weight)
-
-    def log_psi_nodes(self, state: ContourState, log_theta: jax.Array) -> jax.Array:
-        """Log Psi at the nodes of the bins, (num_bins,), by a theta of one chain."""
-        assert self.flattening is not None
-        temperature = self.temperature(state.sampler.chain.steps)
-        return log_psi_of_chain(state, log_theta, temperature, self.flattening)
-
-    @property
-    def node_offset(self) -> float:
-        """Distance from a bin's left edge to its node in bin widths, 0, 0.5 or 1."""
-        assert self.flattening is not None
-        return NODE_OFFSETS[self.flattening.interpolation]
-
-    # ------------------------------------------------------------------ its warm-up
-
     def stage_names(self) -> tuple[str, ...]:
         """The stages of the warm-up in their order; none where everything is given."""
-        return () if self.plan is None else self.plan.names
-
-    def relaxation_times(self, state: Any) -> RelaxationTimes | None:
-        """Relaxation times of one chain's coordinates, and the shares of noise in their steps.
-
-        None where the step size was given. See `adaptation.relaxation_times.relaxation_times`.
-        """
-        parts, warmup = self._parts, state.warmup
-        if not parts.scaling.is_found:
-            return None
-        temperature = self.temperature(state.sampler.chain.steps)
-        found = parts.scaling.found_step(parts.moves, warmup.tuning, temperature)
-        return relaxation_times(
-            *(warmup.tuning, warmup.draw_moments, parts.num_steps, temperature),
-            *(found.reach, found.fastest),
-        )
+        return () if self.parts.plan is None else self.parts.plan.names
 
     # ------------------------------------------------------------------ what NumPyro calls
 
@@ -282,10 +208,10 @@ class Kernel(MCMCKernel):
                 fit, or the potential energy is not finite there.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        self._parts.check_warmup(num_warmup)
+        self.parts.check_warmup(num_warmup)
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
         raise_if_unusable(usable, state.potential_energy_estimate)
-        if self.plan is not None:
+        if self.parts.plan is not None:
             length = jnp.full_like(state.warmup.length, num_warmup)
             state = state._replace(warmup=state.warmup._replace(length=length))
         return state
@@ -293,8 +219,8 @@ class Kernel(MCMCKernel):
     def _start_chains(
         self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
     ) -> tuple[Any, dict[str, jax.Array]]:
-        potential = self._parts.source.potential(model_args, model_kwargs)
-        start = ChainDraws(self._parts, potential).start
+        potential = self.parts.source.potential(model_args, model_kwargs)
+        start = ChainDraws(self.parts, potential).start
         single = is_prng_key(rng_key)
         state, finite = (start if single else jax.vmap(start))(rng_key, init_params)
         usable = {"start": finite}
@@ -315,7 +241,7 @@ class Kernel(MCMCKernel):
             The state after the draw.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        parts, plan = self._parts, self.plan
+        parts, plan = self.parts, self.parts.plan
         batched = not is_prng_key(state.rng_key)
         potential = parts.source.potential(model_args, model_kwargs)
         like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
@@ -355,7 +281,7 @@ class Kernel(MCMCKernel):
         Returns:
             A function of one unconstrained draw; of a potential function's, the identity.
         """
-        if self._parts.source.model is None:
+        if self.parts.source.model is None:
             return lambda z: z
         potential = self.model_potential(model_args, model_kwargs)
         return lambda z: constrained(potential, z)
@@ -372,13 +298,13 @@ class Kernel(MCMCKernel):
             The state, as a block of `numpyro.infer.Gibbs` needs it after other blocks have moved.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        potential = self._parts.source.potential(model_args, model_kwargs)
-        renew = ChainDraws(self._parts, potential).refreshed
+        potential = self.parts.source.potential(model_args, model_kwargs)
+        renew = ChainDraws(self.parts, potential).refreshed
         return renew(state) if is_prng_key(state.rng_key) else jax.vmap(renew)(state)
 
     def get_diagnostics_str(self, state: Any) -> str:
         """The text of the progress bar."""
-        text, plan = self.method.progress_text(state), self.plan
+        text, plan = self.parts.method.progress_text(state), self.parts.plan
         if plan is None or int(state.warmup.iteration) >= int(state.warmup.length):
             return text
         return f"{plan.names[int(progress(plan, state.warmup).number)]}, {text}"
@@ -395,9 +321,9 @@ class Kernel(MCMCKernel):
         Raises:
             ValueError: the kernel was given `potential_fn`.
         """
-        state, source = self.__getstate__(), self._parts.source
+        state, source = self.__getstate__(), self.parts.source
         source = replace(source, model=wrapper(source.model_or_fail()))
-        state["_parts"] = replace(self._parts, source=source)
+        state["parts"] = replace(self.parts, source=source)
         kernel = object.__new__(type(self))
         kernel.__setstate__(state)
         return kernel

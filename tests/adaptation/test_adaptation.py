@@ -5,37 +5,39 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
-from numpyro_contour.adaptation.relaxation import remember_draw
 
 from numpyro_contour import SGLD, EnergyPartition
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, update_dual_averaging
-from numpyro_contour.adaptation.energies import SIZE, no_energies, remember, spread
-from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
-from numpyro_contour.adaptation.moments import no_moments
-from numpyro_contour.adaptation.pilot import fitting_partition
+from numpyro_contour.adaptation.energies import SIZE, no_energies, record_energies, spread
+from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE, measured_move
+from numpyro_contour.adaptation.moments import add_draw, no_draw_moments, no_moments
+from numpyro_contour.adaptation.pilot import BIN_WIDTH, fitting_partition
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.relaxation_times import relaxation_times
-from numpyro_contour.adaptation.tune import fitting_preconditioner
+from numpyro_contour.adaptation.tune import TUNE, fitting_preconditioner
 from numpyro_contour.adaptation.tuning import (
     LARGEST_STEP_SIZE,
     NOISE_SHARE,
-    end_of_stage,
     initial_tuning,
     largest_step_size,
-    tuning_step,
 )
+from numpyro_contour.adaptation.warmup import end_measured_stage
 from numpyro_contour.adaptation.window import carry_over
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
+from numpyro_contour.kernels.methods import Climbing, Contour, Plain
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
+PARTITION = EnergyPartition(0.0, 10.0, 10)
 PLANS = {
-    "all": Plan.of(True, adapts=True, finds_partition=True),
-    "step size": Plan.of(True, adapts=True, finds_partition=False),
-    "partition": Plan.of(False, adapts=True, finds_partition=True),
-    "SGLD": Plan.of(True, adapts=False, finds_partition=False),
-    "climbing": Plan.climbing(),
+    "all": Contour().plan(True, anchors=False, moves_settle=False),
+    "step size": Contour(PARTITION).plan(True, anchors=False, moves_settle=False),
+    "partition": Contour().plan(False, anchors=False, moves_settle=False),
+    "SGLD": Plain().plan(True, anchors=False, moves_settle=False),
+    "anchor": Plain().plan(False, anchors=True, moves_settle=False),
+    "SGNHT": Plain().plan(True, anchors=False, moves_settle=True),
+    "climbing": Climbing(20.0).plan(True, anchors=False, moves_settle=False),
 }
 
 
@@ -53,16 +55,27 @@ def test_every_stage_has_its_share(name, length):
     assert bounds[-1] == length
     shares = np.diff(plan.ends, prepend=0.0)
     np.testing.assert_allclose(sizes / length, shares, atol=1.0 / length + 1e-6)
-    numbers = [int(plan.number(jnp.asarray(i), jnp.asarray(length))) for i in (0, *bounds - 1)]
-    assert numbers == [0, *range(len(plan.stages))]
-    after = plan.number(jnp.asarray(length), jnp.asarray(length))
+    places = [plan.progress(jnp.asarray(i), jnp.asarray(length)) for i in (0, *bounds - 1)]
+    assert [int(here.number) for here in places] == [0, *range(len(plan.stages))]
+    assert all(bool(here.ends) for here in places[1:])
+    assert [int(here.total) for here in places[1:]] == sizes.tolist()
+    after = plan.progress(jnp.asarray(length), jnp.asarray(length)).number
     assert int(after) == len(plan.stages)
-    assert bool(plan.is_one_of(after, "sample"))
-    assert not bool(plan.is_one_of(after, *plan.stages))
+    assert bool(plan.flag("flattens", after))
+    for flag in ("measures", "descends", "searches", "renews_partition", "begins_theta"):
+        assert not bool(plan.flag(flag, after))
 
 
 def test_nothing_to_find_needs_no_plan():
-    assert Plan.of(False, adapts=True, finds_partition=False) is None
+    assert Contour(PARTITION).plan(False, anchors=False, moves_settle=True) is None
+    assert Plan.of(()) is None
+
+
+def test_an_anchor_is_placed_after_the_descent_and_all_searches_but_the_last():
+    names = lambda plan: [n for n, places in zip(plan.names, plan.places_anchor) if places]
+    assert names(PLANS["SGLD"]) == ["descent", "tune", "tune", "tune"]
+    assert PLANS["SGLD"].places_anchor[PLANS["SGLD"].last(TUNE)] is False
+    assert names(PLANS["anchor"]) == ["descent", "settle"]
 
 
 # --------------------------------------------------------------------------- step size
@@ -112,7 +125,7 @@ def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0,
     def window(chain, tuning, key, steps, descending, searching):
         def body(carry, inputs):
             keys, i = inputs
-            return tuning_step(
+            return measured_move(
                 keys, *carry, energy, tau, descending, i / steps, searching, is_exact
             ), None
 
@@ -121,11 +134,15 @@ def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0,
 
     run = jax.jit(window, static_argnums=3)
     chain, tuning = run(chain, tuning, random.key(seed + 1), descent, True, False)
-    tuning = end_of_stage(tuning, tau, True, False, False, jnp.array(False), False, False)
+    tuning = end_measured_stage(
+        tuning, tau, *(jnp.array(x) for x in (True, False, False)), False, False
+    )
     for k in range(windows):
         last = jnp.array(k == windows - 1)
         chain, tuning = run(chain, tuning, random.key(seed + 2 + k), steps, False, True)
-        tuning = end_of_stage(tuning, tau, False, True, False, last, False, False)
+        tuning = end_measured_stage(
+            tuning, tau, jnp.array(False), jnp.array(True), last, False, False
+        )
     chain, settled = run(chain, tuning, random.key(seed + 90), steps, False, False)
     return chain, tuning, settled.moments
 
@@ -150,17 +167,18 @@ def test_relaxation_times_of_a_walk_of_known_spread():
     tuning = initial_tuning(2, jnp.array([0.5, 2.0]), 0.1)._replace(
         gradient_noise=jnp.array([1.0, 0.0])
     )
+    moments = no_draw_moments(2)
     for position in ([1.0, 3.0], [-1.0, -3.0], [1.0, 3.0], [-1.0, -3.0]):
-        tuning = remember_draw(tuning, jnp.array(position))
-    found = relaxation_times(tuning, 50, jnp.array(2.0), 0.1)
+        moments = add_draw(moments, jnp.array(position))
+    found = relaxation_times(tuning, moments, 50, jnp.array(2.0), 0.1)
     # K tau eps M / var, with variances of 1 and 9.
     rates = 2.0 * 0.1 * np.array([0.5, 2 / 9])
     np.testing.assert_allclose(found.times, 200 * rates, rtol=1e-5)
     np.testing.assert_allclose(found.noise, [0.25, 0.0])
     np.testing.assert_allclose(found.noise_share, [0.0125, 0.0])
-    limited = relaxation_times(tuning, 50, jnp.array(2.0), 0.1, fastest=0.05).times
+    limited = relaxation_times(tuning, moments, 50, jnp.array(2.0), 0.1, fastest=0.05).times
     np.testing.assert_allclose(limited, 200 * np.minimum(rates, 0.05), rtol=1e-5)
-    assert np.isinf(relaxation_times(tuning, 50, jnp.array(0.0), 0.1).times).all()
+    assert np.isinf(relaxation_times(tuning, moments, 50, jnp.array(0.0), 0.1).times).all()
 
 
 def test_preconditioner_is_the_inverse_curvature_over_fourteen_orders():
@@ -220,7 +238,7 @@ def test_a_blow_up_is_not_made():
     tuning = initial_tuning(1, None, 1.0)
     for i in range(50):
         keys = random.split(random.key(i))
-        chain, tuning = tuning_step(
+        chain, tuning = measured_move(
             keys, chain, tuning, cliff, jnp.ones(()), False, 0.0, True, True
         )
         assert float(chain.position[0]) < 0.5
@@ -256,7 +274,7 @@ def test_a_window_of_any_length_is_remembered_evenly(total):
     energies, per_draw = no_energies(), 5
     for first in range(0, total, per_draw) if total < 2000 else (0, total // 2, total - per_draw):
         steps = jnp.arange(first, first + per_draw, dtype=float)
-        energies = remember(
+        energies = record_energies(
             energies, steps, jnp.zeros(per_draw), jnp.asarray(first), jnp.asarray(total)
         )
     kept = np.isfinite(np.asarray(energies.log_weights))
@@ -269,7 +287,7 @@ def test_a_window_of_any_length_is_remembered_evenly(total):
 
 
 def test_partition_fits_the_spread():
-    partition = fitting_partition(jnp.array(100.0), jnp.array(4.0), 128)
+    partition = fitting_partition(jnp.array(100.0), jnp.array(4.0), 128, BIN_WIDTH)
     assert float(partition.lower) == 99.0
     assert float(partition.width) == 2.0
     assert partition.num_bins == 128
@@ -290,7 +308,7 @@ def test_the_search_keeps_below_the_cap():
     chain = start(random.key(0), 1 / jnp.sqrt(CURVATURE), exact, langevin())
     cap = float(largest_step_size(tuning, jnp.ones(())))
     step = jax.jit(
-        lambda keys, chain, tuning: tuning_step(
+        lambda keys, chain, tuning: measured_move(
             keys, chain, tuning, exact, jnp.ones(()), False, 0.0, True, True
         )
     )

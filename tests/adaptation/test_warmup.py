@@ -11,6 +11,7 @@ from numpyro.infer import MCMC
 from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
+from numpyro_contour.adaptation.learn import gain_since
 from numpyro_contour.examples import mixture
 from numpyro_contour.runs.warmup_group import relaxation_times
 
@@ -154,12 +155,12 @@ def test_a_given_preconditioner_scales_the_steps():
 def test_the_gain_counts_from_the_first_update_of_theta(given):
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=5, **given)
     state = run(kernel, warmup=100, samples=3, chains=1, start=jnp.ones(2)).last_state
-    bounds = np.asarray(kernel._plan.bounds(100))
+    bounds = np.asarray(kernel.plan.bounds(100))
     before = bounds[
         min(i for i, s in enumerate(kernel.stage_names()) if s in ("window", "learn")) - 1
     ]
     assert int(state.warmup.gain_origin) == 5 * before
-    gain = kernel._gain_after(state.warmup, jnp.array(True))
+    gain = gain_since(kernel.settings["gain"], state.warmup.gain_origin, jnp.array(True))
     assert float(gain(5 * before + 7)) == float(kernel.settings["gain"](7))
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 
 from numpyro_contour.core.flattening.psi import (
     Flattening,
     log_flattening,
     log_psi,
-    log_psi_at_nodes,
 )
 from numpyro_contour.kernels.methods.contour_state import ContourState
 
@@ -41,21 +39,3 @@ def log_flattening_at(
         return log_flattening(sampler.theta, psi, energy_bin, flattening, weight)
 
     return jax.vmap(weigh)(energy)
-
-
-def log_psi_of_chain(
-    state: ContourState, log_theta: jax.Array, temperature: jax.Array, flattening: Flattening
-) -> jax.Array:
-    """Log Psi at the nodes of the bins.
-
-    Args:
-        state: the state of one chain, for its partition.
-        log_theta: log theta of that chain at any time, (num_bins,).
-        temperature: tau.
-        flattening: zeta and the shape of Psi.
-
-    Returns:
-        Log Psi, (num_bins,), at the node of each bin.
-    """
-    places = jnp.arange(log_theta.shape[-1])
-    return log_psi_at_nodes(log_theta, places, state.sampler.partition, temperature, flattening)

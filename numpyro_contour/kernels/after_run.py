@@ -1,0 +1,71 @@
+"""What is asked of a kernel after a run: exact energies, weights, relaxation times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.adaptation.relaxation_times import RelaxationTimes, relaxation_times
+from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, log_psi_at_nodes
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.contour_state import ContourState
+from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
+from numpyro_contour.models.all_rows import FullData
+
+
+def flattening_of(kernel: Kernel) -> Flattening:
+    """How a contour kernel flattens the density."""
+    flattening = kernel.parts.method.flattening
+    assert flattening is not None
+    return flattening
+
+
+def full_data(kernel: Kernel, model_args: tuple, model_kwargs: dict | None, like: Any) -> FullData:
+    """The kernel's model over all rows of its subsample plates, in chunks of bounded memory."""
+    return kernel.parts.source.full_data(kernel.model_potential(model_args, model_kwargs), like)
+
+
+def exact_energy(
+    kernel: Kernel, model_args: tuple, model_kwargs: dict | None, like: Any
+) -> Callable[[jax.Array], jax.Array]:
+    """The exact potential energy of vectors of positions, of the model or of `potential_fn`."""
+    return kernel.parts.source.exact_energy(model_args, model_kwargs, like)
+
+
+def log_flattening(kernel: Kernel, state: ContourState, energy: jax.Array) -> jax.Array:
+    """The log weights of potential energies, (n,), by the theta of one chain."""
+    temperature = kernel.parts.temperature(state.sampler.chain.steps)
+    weight = kernel.settings["weight"]
+    return log_flattening_at(state, energy, temperature, flattening_of(kernel), weight)
+
+
+def log_psi_nodes(kernel: Kernel, state: ContourState, log_theta: jax.Array) -> jax.Array:
+    """Log Psi at the nodes of the bins, (num_bins,), by a theta of one chain."""
+    temperature = kernel.parts.temperature(state.sampler.chain.steps)
+    bins = jnp.arange(log_theta.shape[-1])
+    partition = state.sampler.partition
+    return log_psi_at_nodes(log_theta, bins, partition, temperature, flattening_of(kernel))
+
+
+def node_offset(kernel: Kernel) -> float:
+    """Distance from a bin's left edge to its node in bin widths, 0, 0.5 or 1."""
+    return NODE_OFFSETS[flattening_of(kernel).interpolation]
+
+
+def relaxation_times_of(kernel: Kernel, state: Any) -> RelaxationTimes | None:
+    """Relaxation times of one chain's coordinates, and the shares of noise in their steps.
+
+    None where the step size was given. See `adaptation.relaxation_times.relaxation_times`.
+    """
+    parts, warmup = kernel.parts, state.warmup
+    if not parts.scaling.is_found:
+        return None
+    temperature = parts.temperature(state.sampler.chain.steps)
+    found = parts.scaling.found_step(parts.moves, warmup.tuning, temperature)
+    return relaxation_times(
+        *(warmup.tuning, warmup.draw_moments, parts.num_steps, temperature),
+        *(found.reach, found.fastest),
+    )
