@@ -14,6 +14,7 @@ from numpyro.infer.util import potential_energy, unconstrain_fn
 
 from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.model_potential import ModelPotential, constrained
 from numpyro_contour.runs import equipartition as module
 from numpyro_contour.runs.equipartition import equipartition, unconstrained
@@ -355,7 +356,7 @@ def test_fewer_draws_where_gradients_are_costly(monkeypatch):
 def test_operations_are_counted():
     def count(function, *shapes):
         arguments = [jnp.ones(shape) for shape in shapes]
-        return module._operations(jax.make_jaxpr(function)(*arguments).jaxpr)
+        return operations(jax.make_jaxpr(function)(*arguments).jaxpr)
 
     assert count(lambda x: x + 1, (7, 3)) == 21
     assert count(lambda a, b: a @ b, (5, 6), (6, 7)) == 5 * 6 * 7

@@ -19,6 +19,7 @@ from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.warmup_group import noise_text
 from numpyro_contour.statistics.arviz_versions import from_datasets, summary_table, tail_levels
 from numpyro_contour.statistics.estimates import checked_prob
+from numpyro_contour.statistics.scalars import label as label_of
 from numpyro_contour.statistics.weights import normalise
 
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -243,6 +244,4 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
 
 def _labels(name: str, x: np.ndarray) -> list[str]:
     """The rows of a variable, as NumPyro names them."""
-    if x.ndim == 2:
-        return [name]
-    return [f"{name}[{','.join(map(str, place))}]" for place in np.ndindex(x.shape[2:])]
+    return [label_of(name, place, ",") for place in np.ndindex(x.shape[2:])]

@@ -17,12 +17,12 @@ from numpyro_contour.plots.energy_histogram import plot_energy_histogram
 from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import draw_marginals
 from numpyro_contour.plots.mode_occupancy import plot_mode_occupancy
-from numpyro_contour.plots.scalars import first_scalars
 from numpyro_contour.plots.shared import Figsize, grid_axes
 from numpyro_contour.plots.theta_trace import plot_theta_trace
 from numpyro_contour.plots.warmup import draw_energies, name_stages
 from numpyro_contour.plots.weights import plot_weights
 from numpyro_contour.runs.finished_run import is_mcmc
+from numpyro_contour.statistics.scalars import first_scalars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ def _panels(data: Any, groups: dict[str, xr.Dataset], modes: str | Callable | No
     if modes is not None:
         panels.append((2, lambda axes: plot_mode_occupancy(data, modes, axes)))
     elif evidence.weighed or not panels:
-        first, weights = first_scalars(groups, _MARGINALS), weights_of(groups)
+        first, weights = first_scalars(groups["posterior"], _MARGINALS), weights_of(groups)
         panels.append((len(first), lambda axes: draw_marginals(axes, first, weights)))
     return panels
 

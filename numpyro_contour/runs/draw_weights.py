@@ -8,7 +8,7 @@ from numpyro_contour import checks
 from numpyro_contour.runs.draw_temperatures import at_final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.weights_over_all_rows import full_data_correction
-from numpyro_contour.statistics.weights import NormalisedWeights, log_normalisers
+from numpyro_contour.statistics.weights import NormalisedWeights, normalised
 
 _THETAS = ("online", "final")
 # Where the last theta would change the logarithms of the weights by more than this, as a standard
@@ -24,17 +24,11 @@ def weights_of_run(run: FinishedRun, theta: str, energy: str | None) -> Normalis
     checks.one_of("theta", theta, _THETAS)
     if energy is not None:
         checks.one_of("energy", energy, ("estimate",))
-    found = _normalised(_log_weights(run, theta, energy))
+    found = normalised(_log_weights(run, theta, energy))
     if theta == "final":
-        online = _normalised(_log_weights(run, "online", energy))
+        online = normalised(_log_weights(run, "online", energy))
         _refuse_drift(found.log_weights, online.log_weights)
     return found
-
-
-def _normalised(log_weights: np.ndarray) -> NormalisedWeights:
-    normalisers = log_normalisers(log_weights)
-    shift = np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
-    return NormalisedWeights(log_weights - shift, normalisers)
 
 
 def _log_weights(run: FinishedRun, theta: str, energy: str | None) -> np.ndarray:

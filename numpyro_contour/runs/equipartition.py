@@ -22,6 +22,7 @@ from numpyro.distributions import biject_to
 
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.vectors import coordinate_names, ravel
+from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.runs.draw_temperatures import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -139,7 +140,7 @@ class _Gradients:
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), draws)
         self._trace = jax.make_jaxpr(of_draw)(one)
         #: elementary operations of one gradient
-        self.operations = _operations(self._trace.jaxpr)
+        self.operations = operations(self._trace.jaxpr)
 
     def at(self, chains: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions and the gradients there, (chains, draws, chosen) each, in float64."""
@@ -163,28 +164,6 @@ class _Gradients:
             for values in of_all(kept, self._trace.consts)
         )
         return x, slope
-
-
-def _operations(jaxpr: Any) -> float:
-    """How many numbers a traced function computes, and multiplies in products of matrices."""
-    number = 0.0
-    for equation in jaxpr.eqns:
-        inside = 0.0
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    inside += _operations(inner)
-        if inside:
-            number += inside * equation.params.get("length", 1)
-            continue
-        size = max((math.prod(v.aval.shape) for v in equation.outvars), default=0)
-        if equation.primitive.name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            size *= math.prod(shape[axis] for axis in contracted)
-        number += size
-    return max(number, 1.0)
 
 
 def unconstrained(potential: ModelPotential, values: dict, like: dict) -> dict[str, jax.Array]:
