@@ -26,9 +26,10 @@ from numpyro_contour.kernels.start import find_position, raise_if_unusable
 from numpyro_contour.kernels.tuned import TunedKernel, check_preconditioner
 from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.estimators import choice as estimators
+from numpyro_contour.models.handlers import whole_rows
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.model_potential import constrained
-from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size, whole_rows
+from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule
 
 

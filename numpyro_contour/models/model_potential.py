@@ -18,16 +18,14 @@ from numpyro_contour.models.enumeration import (
     enumeration_dim,
     plate_scale,
 )
+from numpyro_contour.models.handlers import initialised, model_trace, subsample_rows
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.pieces import Pieces
+from numpyro_contour.models.plate_search import find_subsample_plates
 from numpyro_contour.models.plates import (
     MinibatchSize,
     SubsamplePlates,
-    find_subsample_plates,
-    initialised,
-    model_trace,
     plates_of,
-    subsample_rows,
     subsampled_plates_of,
 )
 
