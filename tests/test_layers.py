@@ -48,13 +48,12 @@ ROOMS = {
         "_version",
     ),
     "diagnosis": ("jax numpyro arviz", "statistics"),
-    "output": ("", "diagnosis runs statistics models kernels diagnostics checks"),
-    "plots": ("jax", "output diagnosis runs statistics checks"),
+    "output": ("", "diagnosis runs statistics models diagnostics checks"),
+    "plots": ("jax numpyro", "output diagnosis runs statistics checks"),
     "numpyro_contour": ("", "output diagnosis kernels core.flattening schedules _version"),
     "examples": (
         "",
-        "numpyro_contour plots runs statistics kernels core.flattening core.arrays "
-        "checks schedules",
+        "numpyro_contour plots runs statistics core.flattening core.arrays checks schedules",
     ),
     "__main__": ("", "examples"),
 }

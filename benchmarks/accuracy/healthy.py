@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpyro_contour.kernels.base import SGMCMCKernel
 
 from benchmarks.shared import runs
 from benchmarks.shared.posteriors import Errors, by_nuts, errors, two_draws
 from benchmarks.shared.targets import on_a_grid
 from numpyro_contour import ContourSGLD, diagnose, to_inference_data
 from numpyro_contour.diagnosis.report import Report
+from numpyro_contour.kernels import Kernel
 
 #: A run is right where the pooled means are off by less than this many posterior sds,
 MEAN = 0.2
@@ -30,7 +30,7 @@ class Healthy:
     """A run that is long enough for its target, and how its true error is told."""
 
     name: str
-    kernel: SGMCMCKernel
+    kernel: Kernel
     errors: Errors
     data: tuple = ()
     #: starts of the chains, None for those of the kernel

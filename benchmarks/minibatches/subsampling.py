@@ -26,6 +26,7 @@ from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.examples import mixture
 from numpyro_contour.models.all_rows import FullEnergy, Reference
 from numpyro_contour.runs.energies_over_all_rows import full_energies
+from numpyro_contour.runs.finished_run import FinishedRun
 
 CHAINS = 16
 WARMUP, STEPS = 10_000, 30_000
@@ -126,7 +127,7 @@ def regressions(targets: list[Row], length: int) -> str:
         seconds = time.perf_counter() - begin
         begin = time.perf_counter()
         found = errors(*runs.draws_of(mcmc), row.truth(data))
-        noise = full_energies(mcmc).noise
+        noise = full_energies(FinishedRun.of(mcmc)).noise
         width = np.asarray(mcmc.last_state.partition.width, np.float64)[:, None]
         tuning = mcmc.last_state.warmup.tuning
         share = jnp.exp(tuning.step_size.log_average)[:, None] * (

@@ -7,7 +7,7 @@ import numpy as np
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.errors import weighted_rhat
-from numpyro_contour.statistics.scalars import LOOKED_AT, quick_rhat
+from numpyro_contour.statistics.quick_looks import LOOKED_AT, quick_rhat
 
 _LARGEST_RHAT = 1.05
 # R-hat goes by ranks: it hardly sees a chain that once went very far out. In 90 runs that were

@@ -10,8 +10,8 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour.statistics.estimates import weighted_quantile, weighted_sd
-from numpyro_contour.statistics.scalars import scalars
-from numpyro_contour.statistics.weights import log_normalisers
+from numpyro_contour.statistics.scalars import varying_scalars
+from numpyro_contour.statistics.weights import normalised
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,7 @@ class Evidence:
         Weights that are no numbers count as none.
         """
         array = np.where(self.no_numbers, -np.inf, self.stored_log_weights)
-        normalisers = log_normalisers(array)
-        return array - np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
+        return normalised(array).log_weights
 
     @cached_property
     def stored_log_weights(self) -> np.ndarray:
@@ -77,7 +76,7 @@ class Evidence:
     @cached_property
     def scalars(self) -> tuple[list[str], np.ndarray]:
         """Names of the scalar variables that vary, and their draws (chains, draws, variables)."""
-        return scalars(self.groups["posterior"])
+        return varying_scalars(self.groups["posterior"])
 
     @cached_property
     def energy(self) -> np.ndarray:

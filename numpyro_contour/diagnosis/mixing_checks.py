@@ -9,7 +9,7 @@ from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.arviz_versions import effective_sample_size
 from numpyro_contour.statistics.errors import weighted_ess
 from numpyro_contour.statistics.flatness import round_trips, share_above
-from numpyro_contour.statistics.scalars import LOOKED_AT, quick_sizes
+from numpyro_contour.statistics.quick_looks import LOOKED_AT, quick_sizes
 
 # Independent draws a chain, their weights not counted: half of what Vehtari et al. (2021) ask for
 # R-hat and standard errors to be reliable.

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from jax import random
 from numpyro.infer import MCMC
+from numpyro.infer.mcmc import MCMCKernel
 
 from numpyro_contour import (
     SGLD,
@@ -35,8 +36,8 @@ from numpyro_contour import (
 from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 from numpyro_contour.examples.demo_figures import save_figure, save_warmup
-from numpyro_contour.kernels.kernel import Kernel
-from numpyro_contour.runs.energies_over_all_rows import energy_offsets, full_energies
+from numpyro_contour.runs.energies_over_all_rows import full_energies
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.weights import kish_share
 
 
@@ -78,7 +79,9 @@ QUICK_NINE_MODES = Job(chains=4, warmup=100, draws=500, num_steps=50)
 QUICK_CONCRETE = Job(chains=2, warmup=40, draws=40, num_steps=50)
 
 
-def run(kernel: Kernel, job: Job, key: jax.Array, *data: jax.Array, start: Any = None) -> Result:
+def run(
+    kernel: MCMCKernel, job: Job, key: jax.Array, *data: jax.Array, start: Any = None
+) -> Result:
     """Run a kernel, from the given unconstrained starting points if there are any."""
     began = time.perf_counter()
     mcmc = MCMC(
@@ -120,16 +123,18 @@ def run_concrete(job: Job, key: jax.Array, split: Split) -> dict[str, Result]:
 def minibatch_noise(result: Result, split: Split) -> float:
     """The sd, in nats, of the minibatch potential energy where the first chain ended."""
     data = jnp.asarray(split.X_train), jnp.asarray(split.y_train)
-    potential = result.mcmc.sampler.model_potential(data)
-    position = jax.tree.map(lambda x: x[0], result.mcmc.last_state.position)
+    run = FinishedRun.of(result.mcmc)
+    potential = run.potential(data, {})
+    position = jax.tree.map(lambda x: x[0], run.state.position)
     estimate = jax.jit(jax.vmap(potential.minibatch, in_axes=(0, None)))
     return float(estimate(random.split(random.key(0), 500), position).std())
 
 
 def describe_warmup(mcmc: MCMC) -> str:
     """What the warm-up of `ContourSGLD` found, the mean of the chains."""
-    state = mcmc.last_state
-    lower = float(np.mean(np.asarray(state.partition.lower) + energy_offsets(state)))
+    run = FinishedRun.of(mcmc)
+    state = run.state
+    lower = float(np.mean(np.asarray(state.partition.lower) + run.energy_offsets))
     width = float(np.mean(state.partition.width))
     return (
         f"ContourSGLD found in warm-up: step size {float(np.mean(state.step_size)):.2g} "
@@ -181,18 +186,17 @@ def describe_concrete(
 ) -> str:
     """Held-out error of both samplers and of a linear regression, coverage and energies."""
     observed = split.y_mean + split.y_sd * split.y_test
-    contour = results["ContourSGLD"].mcmc
-    fields = contour.get_extra_fields()
-    energy = full_energies(contour).energy + energy_offsets(contour.last_state)[:, None]
-    anchors = np.asarray(contour.last_state.warmup.anchor.weight)
-    multiplier = float(fields["gradient_multiplier"].mean())
-    bins = len(np.unique(np.asarray(fields["energy_bin"])))
+    contour = FinishedRun.of(results["ContourSGLD"].mcmc)
+    energy = full_energies(contour).energy + contour.energy_offsets[:, None]
+    anchors = np.asarray(contour.anchors.weight)
+    multiplier = float(contour.fields["gradient_multiplier"].mean())
+    bins = len(np.unique(contour.per_draw("energy_bin")))
     error = [concrete.rmse(p.mean, observed) for p in predictions.values()]
     covered = [concrete.coverage(p, observed) for p in predictions.values()]
     linear = concrete.rmse(concrete.linear_regression(split), observed)
     rows = len(split.y_train)
     noise = minibatch_noise(results["ContourSGLD"], split)
-    num_bins = contour.sampler.settings["num_bins"]
+    num_bins = contour.settings["num_bins"]
     return "\n".join(
         [
             "Strength of concrete: a Bayesian neural network, one hidden layer of "
@@ -206,7 +210,7 @@ def describe_concrete(
             "cover of 90 % intervals:  " + _pairs(results, covered, ".3f"),
             "effective share of draws: " + _pairs(results, _kish(results), ".2f"),
             "seconds with compilation: " + _pairs(results, _seconds(results), ".1f"),
-            describe_warmup(contour),
+            describe_warmup(results["ContourSGLD"].mcmc),
             "",
             f"Draws of ContourSGLD: potential energy over all data {energy.mean():.0f} nats, sd "
             f"{energy.std():.0f}; the run saw them in {bins} of {num_bins}",

@@ -12,8 +12,8 @@ import numpy as np
 from jax import random
 from numpyro.infer import MCMC
 
+from numpyro_contour import ContourSGLD
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
-from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.schedules import robbins_monro
 
 CHAINS = 4

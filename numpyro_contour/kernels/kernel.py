@@ -33,9 +33,10 @@ from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.scaling import Scaling
 from numpyro_contour.kernels.start import raise_if_unusable
 from numpyro_contour.models.all_rows import CHUNK_BYTES
+from numpyro_contour.models.handlers import whole_rows
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.model_potential import ModelPotential, constrained
-from numpyro_contour.models.plates import MinibatchSize, whole_rows
+from numpyro_contour.models.plates import MinibatchSize
 from numpyro_contour.schedules import (
     ScalarOrSchedule,
     as_schedule,

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.util import initialize_model
 
+from numpyro_contour.models.handlers import subsample_rows
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.models.plates import subsample_rows
 
 
 def find_position(

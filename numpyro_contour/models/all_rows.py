@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from numpyro_contour.core.arrays.compensated_sums import Sum, add, total, zero_sum
 from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.models.jaxprs import result_bytes
 from numpyro_contour.models.minibatch_variance import Group, minibatch_variance, needed_marginals
 from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.pieces import Pieces
 from numpyro_contour.models.row_terms import row_energies, terms_outside
 
 #: Memory that a pass over all rows may take, in bytes.
@@ -99,7 +100,7 @@ class FullData:
                 part, slope = of_piece(*piece)
                 return add(carry[0], part), add(carry[1], Sum(slope, jnp.zeros_like(slope)))
 
-            pieces = self._pieces(group, self._rows_at_once(group, of_piece))
+            pieces = self._pieces(group, of_piece)
             energy, gradient = pieces.fold(add_piece, (energy, gradient))
         return energy, gradient.high + gradient.low
 
@@ -138,7 +139,7 @@ class FullData:
                 squared = squared + jnp.sum(remainder**2)
                 return add(energy, total(jnp.ravel(difference))), sums, squared
 
-            pieces = self._pieces(group, self._rows_at_once(group, of_piece))
+            pieces = self._pieces(group, of_piece)
             carry = (energy, blank, jnp.zeros(()))
             energy, marginals[group], squares[group] = pieces.fold(add_piece, carry)
         noise = minibatch_variance(self.potential.plates, marginals, squares)
@@ -189,63 +190,21 @@ class FullData:
 
     # ------------------------------------------------------------------ chunks
 
-    def _pieces(self, group: Group, at_once: int) -> _Pieces:
-        return _Pieces.of(group, self._sizes(group), at_once)
-
-    def _rows_at_once(self, group: Group, of_piece: Callable) -> int:
-        return max(1, int(self.chunk_bytes // self._bytes_a_row(group, of_piece)))
+    def _pieces(self, group: Group, of_piece: Callable) -> Pieces:
+        at_once = max(1, int(self.chunk_bytes // self._bytes_a_row(group, of_piece)))
+        return Pieces.of(group, self._sizes(group), at_once)
 
     def _bytes_a_row(self, group: Group, of_piece: Callable) -> float:
         """An upper bound: as if nothing that is computed were fused or freed."""
         sizes = self._sizes(group)
 
         def bytes_of(count: int) -> tuple[int, int]:
-            pieces = _Pieces.of(group, sizes, count)
+            pieces = Pieces.of(group, sizes, count)
             trace = jax.make_jaxpr(lambda: of_piece(*pieces.at(jnp.zeros((), jnp.int32))))()
-            return math.prod(pieces.lengths), _bytes(trace.jaxpr)
+            return math.prod(pieces.lengths), result_bytes(trace.jaxpr)
 
         (few, small), (many, large) = bytes_of(8), bytes_of(64)
         return (large - small) / (many - few) if many > few else max(large / many, 1.0)
-
-
-class _Pieces(NamedTuple):
-    """The rows of a group of plates, cut into pieces of one shape."""
-
-    group: Group
-    sizes: tuple[int, ...]
-    #: rows of each plate in a piece
-    lengths: tuple[int, ...]
-    #: pieces along each plate
-    counts: tuple[int, ...]
-
-    @classmethod
-    def of(cls, group: Group, sizes: list[int], at_once: int) -> _Pieces:
-        """Pieces of at most so many rows."""
-        lengths, counts = [], []
-        for size in sizes:
-            count = -(-size // max(1, min(size, at_once)))
-            length = -(-size // count)
-            at_once //= length
-            lengths.append(length)
-            counts.append(count)
-        return cls(group, tuple(sizes), tuple(lengths), tuple(counts))
-
-    def at(self, number: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
-        """The rows of each plate in a piece, and which of their combinations count."""
-        rows, counted = {}, jnp.ones((), bool)
-        for name, size, length, count in zip(self.group, self.sizes, self.lengths, self.counts):
-            number, place = number // count, number % count
-            places = place * length + jnp.arange(length)
-            rows[name] = jnp.minimum(places, size - 1)
-            counted = counted[..., None] & (places < size)
-        return rows, counted
-
-    def fold(self, add_piece: Callable, carry: Any) -> Any:
-        """The pieces taken one after the other."""
-        numbers = jnp.arange(math.prod(self.counts), dtype=jnp.int32)
-        if len(numbers) == 1:
-            return add_piece(carry, self.at(numbers[0]))
-        return lax.scan(lambda c, n: (add_piece(c, self.at(n)), None), carry, numbers)[0]
 
 
 def _scatter(
@@ -256,16 +215,3 @@ def _scatter(
     if not kept:
         return sums + part
     return sums.at[jnp.ix_(*(rows[name] for name in kept))].add(part)
-
-
-def _bytes(jaxpr: Any) -> int:
-    """The size of all that a traced function computes, in bytes."""
-    size = 0
-    for equation in jaxpr.eqns:
-        size += sum(math.prod(v.aval.shape) * v.aval.dtype.itemsize for v in equation.outvars)
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    size += _bytes(inner)
-    return size

@@ -15,7 +15,8 @@ import numpyro
 from jax import random
 from numpyro.infer.util import potential_energy
 
-from numpyro_contour.models.plates import SubsamplePlates, initialised, subsampled_plates_of
+from numpyro_contour.models.handlers import initialised
+from numpyro_contour.models.plates import SubsamplePlates, subsampled_plates_of
 
 
 def enumeration_dim(sites: Mapping[str, Any]) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,17 +18,19 @@ from numpyro_contour.models.enumeration import (
     enumeration_dim,
     plate_scale,
 )
+from numpyro_contour.models.handlers import initialised, model_trace, subsample_rows
 from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.models.pieces import Pieces
+from numpyro_contour.models.plate_search import find_subsample_plates
 from numpyro_contour.models.plates import (
     MinibatchSize,
     SubsamplePlates,
-    find_subsample_plates,
-    initialised,
-    model_trace,
     plates_of,
-    subsample_rows,
     subsampled_plates_of,
 )
+
+# Combinations of rows whose energy is checked at once.
+_CHECKED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -202,19 +203,14 @@ class ModelPotential:
 
     def _finite_on_all_rows_of(self, group: tuple[str, ...], position: dict) -> jax.Array:
         """All combinations of rows of nested plates, and the first rows of the other plates."""
-        sizes = {name: self.plates.sizes[name][0] for name in group}
-        most = round(4096 ** (1 / max(len(group), 1)))
-        pieces = {name: min(size, most) for name, size in sizes.items()}
-        counts = {name: -(-sizes[name] // pieces[name]) for name in group}
+        first = self.plates.first_rows()
 
-        def finite(number: jax.Array) -> jax.Array:
-            rows = self.plates.first_rows()
-            for name in group:
-                number, place = number // counts[name], number % counts[name]
-                rows[name] = (place * pieces[name] + jnp.arange(pieces[name])) % sizes[name]
-            return jnp.isfinite(self.at(position, rows))
+        def and_finite(finite: jax.Array, piece: tuple) -> jax.Array:
+            rows, _ = piece  # what does not count repeats a row
+            return finite & jnp.isfinite(self.at(position, first | rows))
 
-        return jax.lax.map(finite, jnp.arange(math.prod(counts.values()))).all()
+        sizes = [self.plates.sizes[name][0] for name in group]
+        return Pieces.of(group, sizes, _CHECKED_AT_ONCE).fold(and_finite, jnp.ones((), bool))
 
 
 def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Array]:

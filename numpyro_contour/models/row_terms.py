@@ -28,7 +28,7 @@ class Term(NamedTuple):
     axes: dict[str, int]
 
 
-class _record_terms(numpyro.primitives.Messenger):  # noqa: N801
+class _record_terms(numpyro.primitives.Messenger):
     """Handler that notes the energy of every site, not summed over its rows."""
 
     def __init__(self, fn: Callable):

@@ -13,10 +13,9 @@ from numpyro.infer import MCMC
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.diagnosis.all_checks import report_of
-from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
-from numpyro_contour.runs.finished_run import kernel_of, named_draws
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.groups import attributes, run_groups
 from numpyro_contour.runs.log_likelihood import log_likelihoods
 from numpyro_contour.statistics.arviz_versions import RunAdapter, from_datasets, to_datasets
@@ -124,12 +123,11 @@ def to_inference_data(
     checks.boolean("log_likelihood", log_likelihood)
     if not isinstance(collect_theta, bool):
         checks.integer("collect_theta", collect_theta, at_least=1)
-    weights = weights_of_run(mcmc, theta, energy)
-    kernel = kernel_of(mcmc)
-    draws = named_draws(mcmc.get_samples(group_by_chain=True))
+    run = FinishedRun.of(mcmc)
+    weights = weights_of_run(run, theta, energy)
     groups = to_datasets(
         az.from_numpyro(
-            RunAdapter(mcmc, draws, {}),
+            RunAdapter(run.named_samples, run.model, run.model_args, run.model_kwargs),
             coords=coords,
             dims=dims,
             log_likelihood=False,
@@ -141,14 +139,14 @@ def to_inference_data(
     _drop_factors(groups)
     if log_likelihood:
         groups["log_likelihood"] = _log_likelihood(
-            mcmc, kernel, groups["posterior"], groups.get("observed_data")
+            run, groups["posterior"], groups.get("observed_data")
         )
     if prior is not None:
         groups |= _prior(prior, groups)
-    groups |= run_groups(mcmc, weights, energy, collect_theta)
-    groups["posterior"].attrs |= attributes(kernel)
+    groups |= run_groups(run, weights, energy, collect_theta)
+    groups["posterior"].attrs |= attributes(run)
     groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
-    identity = equipartition(mcmc, weights.log_weights)
+    identity = equipartition(run, weights.log_weights)
     if identity is not None:
         groups["equipartition"] = identity
     report = report_of(groups)
@@ -173,15 +171,13 @@ def _drop_factors(groups: dict[str, xr.Dataset]) -> None:
             del groups["observed_data"]
 
 
-def _log_likelihood(
-    mcmc: MCMC, kernel: Kernel, draws: xr.Dataset, observed: xr.Dataset | None
-) -> xr.Dataset:
-    if kernel.model is None or observed is None:
+def _log_likelihood(run: FinishedRun, draws: xr.Dataset, observed: xr.Dataset | None) -> xr.Dataset:
+    if run.model is None or observed is None:
         raise ValueError(
             "`log_likelihood` takes True only for a model with observations, but this run has "
             "none: it was given `potential_fn`, or the model observes nothing."
         )
-    values = log_likelihoods(kernel, mcmc)
+    values = log_likelihoods(run)
     data = {
         name: (("chain", "draw", *observed[name].dims[: value.ndim - 2]), value)
         for name, value in values.items()

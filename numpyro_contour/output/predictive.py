@@ -12,7 +12,7 @@ from numpyro_contour import checks
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.output.resample import METHODS
 from numpyro_contour.output.weighted_samples import weighted_samples
-from numpyro_contour.runs.finished_run import kernel_of
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.weights import normalise
 
 
@@ -66,8 +66,8 @@ def predictive(
     """
     if num_samples is not None:
         checks.integer("num_samples", num_samples, at_least=1)
-    kernel = kernel_of(mcmc)
-    if kernel.model is None:
+    model = FinishedRun.of(mcmc).model
+    if model is None:
         raise ValueError("`mcmc` takes a run of a model, but this one was given `potential_fn`.")
     samples, log_weights = weighted_samples(mcmc)
     batch = 2
@@ -79,7 +79,7 @@ def predictive(
         samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[chosen], samples)
         batch = 1
     predict = Predictive(
-        kernel.model, posterior_samples=samples, batch_ndims=batch, return_sites=return_sites
+        model, posterior_samples=samples, batch_ndims=batch, return_sites=return_sites
     )
     model_args, model_kwargs = indexable((model_args, model_kwargs))
     return predict(rng_key, *model_args, **model_kwargs)

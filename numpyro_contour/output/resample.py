@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.output.inference_data import to_inference_data
+from numpyro_contour.runs.finished_run import is_mcmc
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.statistics.weights import normalise
 
@@ -96,8 +96,7 @@ def resample(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from numpyro.infer import MCMC
-        >>> from numpyro_contour import ContourSGLD, EnergyPartition, resample
+        >>>         >>> from numpyro_contour import ContourSGLD, EnergyPartition, resample
         >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
         ...                      partition=EnergyPartition(0.0, 5.0, 10))
         >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
@@ -141,7 +140,7 @@ def weighted_groups(data: Any) -> dict[str, xr.Dataset]:
     Raises:
         ValueError: `data` is neither an MCMC of this package nor has it a `log_weight`.
     """
-    if isinstance(data, MCMC):
+    if is_mcmc(data):
         data = to_inference_data(data)
     takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
     if not hasattr(data, "groups"):

@@ -15,10 +15,11 @@ from numpyro.infer import MCMC
 from numpyro_contour import checks, diagnostics
 from numpyro_contour.output.resample import resample, weighted_groups
 from numpyro_contour.output.weighted_samples import weighted_samples
-from numpyro_contour.runs.finished_run import kernel_of, named_draws
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.warmup_group import noise_text
 from numpyro_contour.statistics.arviz_versions import from_datasets, summary_table, tail_levels
 from numpyro_contour.statistics.estimates import checked_prob
+from numpyro_contour.statistics.scalars import label as label_of
 from numpyro_contour.statistics.weights import normalise
 
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -212,10 +213,11 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
     """
     checks.boolean("exclude_deterministic", exclude_deterministic)
     prob = checked_prob(prob)
-    samples, log_weights = weighted_samples(mcmc)
-    named = named_draws(samples)
-    if exclude_deterministic and kernel_of(mcmc).model is not None:
-        named = {name: x for name, x in named.items() if name in mcmc.last_state.z}
+    log_weights = weighted_samples(mcmc)[1]
+    run = FinishedRun.of(mcmc)
+    named = run.named_samples
+    if exclude_deterministic and run.model is not None:
+        named = {name: x for name, x in named.items() if name in run.like}
     width = max([10, *(len(label) for name, x in named.items() for label in _labels(name, x))])
     columns = ("mean", "std", "median", f"{50 * (1 - prob):.1f}%", f"{50 * (1 + prob):.1f}%")
     print("\n" + " " * width + "".join(f" {c:>9}" for c in (*columns, "n_eff", "r_hat")))
@@ -235,13 +237,11 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
         f"\nWeights: effective share (Kish) {diagnostics.kish_share(log_weights):.2f}, "
         f"Pareto k {diagnostics.pareto_khat(log_weights):.2f}"
     )
-    noise = noise_text(mcmc)
+    noise = noise_text(run)
     if noise is not None:
         print(noise)
 
 
 def _labels(name: str, x: np.ndarray) -> list[str]:
     """The rows of a variable, as NumPyro names them."""
-    if x.ndim == 2:
-        return [name]
-    return [f"{name}[{','.join(map(str, place))}]" for place in np.ndindex(x.shape[2:])]
+    return [label_of(name, place, ",") for place in np.ndindex(x.shape[2:])]

@@ -10,6 +10,7 @@ from numpyro.infer import MCMC
 from numpyro_contour.checks import warn_user
 from numpyro_contour.diagnosis.all_checks import PROCESS_CHECKS, report_of
 from numpyro_contour.runs.draw_weights import weights_of_run
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.groups import run_groups
 
 
@@ -69,8 +70,9 @@ def weighted_samples(
         >>> samples.shape, log_weights.shape
         ((1, 100), (1, 100))
     """
-    weights = weights_of_run(mcmc, theta, energy)
-    groups = run_groups(mcmc, weights, energy, collect_theta=False)
+    run = FinishedRun.of(mcmc)
+    weights = weights_of_run(run, theta, energy)
+    groups = run_groups(run, weights, energy, collect_theta=False)
     for fault in report_of(groups, PROCESS_CHECKS).faults:
         warn_user(fault.text)
-    return mcmc.get_samples(group_by_chain=True), weights.log_weights
+    return run.samples, weights.log_weights

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from numpyro.infer import MCMC
 
 from numpyro_contour.diagnosis.all_checks import report_of
 from numpyro_contour.diagnosis.evidence import Evidence
@@ -18,11 +17,12 @@ from numpyro_contour.plots.energy_histogram import plot_energy_histogram
 from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import draw_marginals
 from numpyro_contour.plots.mode_occupancy import plot_mode_occupancy
-from numpyro_contour.plots.scalars import first_scalars
 from numpyro_contour.plots.shared import Figsize, grid_axes
 from numpyro_contour.plots.theta_trace import plot_theta_trace
 from numpyro_contour.plots.warmup import draw_energies, name_stages
 from numpyro_contour.plots.weights import plot_weights
+from numpyro_contour.runs.finished_run import is_mcmc
+from numpyro_contour.statistics.scalars import first_scalars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +59,7 @@ def plot_dashboard(
     Example:
         >>> import jax, jax.numpy as jnp
         >>> import matplotlib; matplotlib.use("Agg")
-        >>> from numpyro.infer import MCMC
-        >>> from numpyro_contour import ContourSGLD, EnergyPartition
+        >>>         >>> from numpyro_contour import ContourSGLD, EnergyPartition
         >>> from numpyro_contour.plots import plot_dashboard
         >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
         ...                      partition=EnergyPartition(0.0, 5.0, 10))
@@ -71,7 +70,7 @@ def plot_dashboard(
         6
         >>> matplotlib.pyplot.close(axes[0].figure)
     """
-    if isinstance(data, MCMC):
+    if is_mcmc(data):
         data = to_inference_data(data)  # once for all panels
     groups = weighted_groups(data)
     panels = _panels(data, groups, modes)
@@ -108,7 +107,7 @@ def _panels(data: Any, groups: dict[str, xr.Dataset], modes: str | Callable | No
     if modes is not None:
         panels.append((2, lambda axes: plot_mode_occupancy(data, modes, axes)))
     elif evidence.weighed or not panels:
-        first, weights = first_scalars(groups, _MARGINALS), weights_of(groups)
+        first, weights = first_scalars(groups["posterior"], _MARGINALS), weights_of(groups)
         panels.append((len(first), lambda axes: draw_marginals(axes, first, weights)))
     return panels
 

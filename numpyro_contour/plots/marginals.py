@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numpyro_contour.output.resample import weighted_groups, weights_of
-from numpyro_contour.plots.scalars import Scalar, scalars
 from numpyro_contour.plots.shared import Figsize, grid_axes, legend_inside
 from numpyro_contour.statistics.estimates import quantiles
+from numpyro_contour.statistics.scalars import Scalar, chosen_scalars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ def plot_marginals(
     """
     groups = weighted_groups(data)
     weights = weights_of(groups)
-    chosen = scalars(groups, var_names, coords, 1, _MOST)
+    chosen = chosen_scalars(groups["posterior"], var_names, coords, 1, _MOST)
     axes = grid_axes(axes, len(chosen), 3, figsize)
     draw_marginals(axes, chosen, weights, bins)
     return axes

@@ -10,9 +10,9 @@ import numpy as np
 from numpyro_contour import checks
 from numpyro_contour.output.resample import weighted_groups, weights_of
 from numpyro_contour.plots.marginals import display_range, draw_marginal
-from numpyro_contour.plots.scalars import scalars
 from numpyro_contour.plots.shared import SMALL_LEGEND, Figsize, new_axes
 from numpyro_contour.plots.weighted_draws import areas
+from numpyro_contour.statistics.scalars import chosen_scalars
 
 _FEWEST, _MOST = 2, 6
 
@@ -61,7 +61,7 @@ def plot_pair(
     """
     groups = weighted_groups(data)
     weights = weights_of(groups)
-    chosen = scalars(groups, var_names, coords, _FEWEST, _MOST)
+    chosen = chosen_scalars(groups["posterior"], var_names, coords, _FEWEST, _MOST)
     number = len(chosen)
     if axes is None:
         side = 2.4 * number + 0.6

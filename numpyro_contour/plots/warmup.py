@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.plots.shared import Figsize, given_axes, legend_inside, new_axes
-from numpyro_contour.runs.finished_run import kernel_of
+from numpyro_contour.runs.finished_run import FinishedRun, is_mcmc
 from numpyro_contour.runs.warmup_group import warmup_dataset
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ def plot_warmup(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndar
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from matplotlib.figure import Figure
-        >>> from numpyro.infer import MCMC
-        >>> from numpyro_contour import SGLD
+        >>>         >>> from numpyro_contour import SGLD
         >>> from numpyro_contour.plots import plot_warmup
         >>> mcmc = MCMC(SGLD(potential_fn=lambda x: x**2 / 2), num_warmup=100, num_samples=100,
         ...             progress_bar=False)
@@ -91,9 +89,8 @@ def name_stages(ax: Axes, group: xr.Dataset) -> None:
 def _warmup(data: Any) -> xr.Dataset:
     """The group `warmup` of a run or of an InferenceData."""
     group: Any = None
-    if isinstance(data, MCMC):
-        kernel_of(data)
-        group = warmup_dataset(data)
+    if is_mcmc(data):
+        group = warmup_dataset(FinishedRun.of(data))
     elif "warmup" in getattr(data, "children", data):
         group = data["warmup"]
         group = group.to_dataset() if isinstance(group, xr.DataTree) else group

@@ -5,27 +5,24 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.infer import MCMC
 
-from numpyro_contour.core.arrays.vectors import by_chain
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.schedules import Constant
 
 
-def draw_temperatures(mcmc: MCMC) -> tuple[np.ndarray, np.ndarray] | None:
+def draw_temperatures(run: FinishedRun) -> tuple[np.ndarray, np.ndarray] | None:
     """Of each draw the lowest and the highest temperature of the steps it stands for.
 
     Two arrays (chains, draws); None where the temperature is a number.
     """
-    temperature = mcmc.sampler.settings["temperature"]
+    temperature = run.temperature
     if isinstance(temperature, Constant):
         return None
-    per_draw = mcmc.sampler.settings["num_steps"]
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    draws = np.shape(fields["log_weight"])[1]
-    stride = per_draw * mcmc.thinning
+    per_draw = run.settings["num_steps"]
+    stride = per_draw * run.thinning
     # The last draw is always collected: count back from it.
-    back = stride * np.arange(draws)[::-1]
-    ends = by_chain(mcmc.last_state.sampler.chain.steps, 0)[:, None] - back
+    back = stride * np.arange(run.num_draws)[::-1]
+    ends = np.asarray(run.state.steps)[:, None] - back
     first = int(ends.min()) - per_draw
     made = np.asarray(jax.vmap(temperature)(jnp.arange(first, int(ends.max()))))
     steps = ends[..., None] - first - 1 - np.arange(per_draw)
@@ -33,14 +30,23 @@ def draw_temperatures(mcmc: MCMC) -> tuple[np.ndarray, np.ndarray] | None:
     return of_steps.min(-1), of_steps.max(-1)
 
 
-def at_final_temperature(mcmc: MCMC) -> np.ndarray | None:
+def at_final_temperature(run: FinishedRun) -> np.ndarray | None:
     """Whether each draw was made at the temperature of the last one, (chains, draws).
 
     None where the temperature is a number. Draws of other temperatures are of other densities.
     """
-    found = draw_temperatures(mcmc)
+    found = draw_temperatures(run)
     if found is None:
         return None
     lowest, highest = found
     final = highest[:, -1:]
     return (lowest == final) & (highest == final)
+
+
+def final_temperature(run: FinishedRun) -> float:
+    """The temperature of the draws that have weight."""
+    found = draw_temperatures(run)
+    if found is not None:
+        return float(found[1][0, -1])
+    assert isinstance(run.temperature, Constant)
+    return run.temperature.value

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.runs.draw_temperatures import at_final_temperature
-from numpyro_contour.runs.finished_run import has_full_data_weights, kernel_of
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.weights_over_all_rows import full_data_correction
-from numpyro_contour.statistics.weights import NormalisedWeights, log_normalisers
+from numpyro_contour.statistics.weights import NormalisedWeights, normalised
 
 _THETAS = ("online", "final")
 # Where the last theta would change the logarithms of the weights by more than this, as a standard
@@ -19,7 +16,7 @@ _THETAS = ("online", "final")
 _MOST_CHANGE = 0.2
 
 
-def weights_of_run(mcmc: MCMC, theta: str, energy: str | None) -> NormalisedWeights:
+def weights_of_run(run: FinishedRun, theta: str, energy: str | None) -> NormalisedWeights:
     """The normalised log weights of `weighted_samples`, and each chain's log normaliser.
 
     A chain whose moves were all refused has no weight, and a normaliser of -inf.
@@ -27,41 +24,28 @@ def weights_of_run(mcmc: MCMC, theta: str, energy: str | None) -> NormalisedWeig
     checks.one_of("theta", theta, _THETAS)
     if energy is not None:
         checks.one_of("energy", energy, ("estimate",))
-    kernel_of(mcmc)
-    found = _normalised(_log_weights(mcmc, theta, energy))
+    found = normalised(_log_weights(run, theta, energy))
     if theta == "final":
-        online = _normalised(_log_weights(mcmc, "online", energy))
+        online = normalised(_log_weights(run, "online", energy))
         _refuse_drift(found.log_weights, online.log_weights)
     return found
 
 
-def _normalised(log_weights: np.ndarray) -> NormalisedWeights:
-    normalisers = log_normalisers(log_weights)
-    shift = np.where(np.isfinite(normalisers), normalisers, 0.0)[:, None]
-    return NormalisedWeights(log_weights - shift, normalisers)
-
-
-def _log_weights(mcmc: MCMC, theta: str, energy: str | None) -> np.ndarray:
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    log_weight = np.asarray(fields["log_weight"], dtype=np.float64)
-    if theta == "final" and mcmc.sampler.flattening is not None:
-        log_weight = _by_final_theta(mcmc, fields)
-    if energy is None and has_full_data_weights(mcmc):
-        log_weight = log_weight + full_data_correction(mcmc, theta)
-    final = at_final_temperature(mcmc)
+def _log_weights(run: FinishedRun, theta: str, energy: str | None) -> np.ndarray:
+    log_weight = run.per_draw("log_weight").astype(np.float64)
+    if theta == "final" and run.is_contour:
+        log_weight = _by_final_theta(run, log_weight)
+    if energy is None and run.has_full_data_weights:
+        log_weight = log_weight + full_data_correction(run, theta)
+    final = at_final_temperature(run)
     return log_weight if final is None else np.where(final, log_weight, -np.inf)
 
 
-def _by_final_theta(mcmc: MCMC, fields: dict) -> np.ndarray:
+def _by_final_theta(run: FinishedRun, online: np.ndarray) -> np.ndarray:
     """Log weights by the last theta: those of the chosen draws corrected from the online one."""
-    online = np.asarray(fields["log_weight"], dtype=np.float64)
-    state = mcmc.last_state
-    if mcmc.num_chains == 1:
-        state = jax.tree.map(lambda x: jnp.asarray(x)[None], state)
-    energies = jnp.asarray(fields["potential_energy_estimate"])
-    final = np.asarray(jax.vmap(mcmc.sampler.log_flattening)(state, energies), dtype=np.float64)
-    draw = np.asarray(fields["draw_log_weight"], dtype=np.float64)
-    own = final + np.asarray(fields["log_time_weight"], dtype=np.float64)
+    final = run.log_flattening(run.fields["potential_energy_estimate"])
+    draw = run.per_draw("draw_log_weight").astype(np.float64)
+    own = final + run.per_draw("log_time_weight").astype(np.float64)
     weighed = np.isfinite(draw)
     return np.where(weighed, online - np.where(weighed, draw, 0.0) + own, -np.inf)
 

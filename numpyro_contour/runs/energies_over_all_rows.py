@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random
-from numpyro.infer import MCMC
 from tqdm.auto import tqdm
 
-from numpyro_contour.core.arrays.vectors import by_chain, ravel
-from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.models.all_rows import Reference
 from numpyro_contour.models.estimators import choice as estimators
 from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.runs.chunks import chunks
+from numpyro_contour.runs.finished_run import FinishedRun
 
 # Evaluations of a noisy potential of the user's from which its noise at a draw is told.
 _EVALUATIONS = 64
@@ -36,67 +35,48 @@ class FullEnergies(NamedTuple):
     noise: np.ndarray
 
 
-_computed: weakref.WeakKeyDictionary[MCMC, tuple[Any, FullEnergies]] = weakref.WeakKeyDictionary()
-
-
-def full_energies(mcmc: MCMC) -> FullEnergies:
+def full_energies(run: FinishedRun) -> FullEnergies:
     """Computed once for a run, in chunks of bounded memory, with a progress bar."""
-    state = mcmc.last_state
-    known = _computed.get(mcmc)
-    if known is None or known[0] is not state:
-        known = (state, _compute(mcmc))
-        _computed[mcmc] = known
-    return known[1]
+    if "full_energies" not in run.computed:
+        run.computed["full_energies"] = _compute(run)
+    return run.computed["full_energies"]
 
 
-def energy_offsets(state: Any) -> np.ndarray:
-    """What is added to the energies of a state for those of the model, (chains,) or (1,)."""
-    anchor = getattr(getattr(state, "warmup", ()), "anchor", ())
-    return by_chain(anchor.energy.float64(), 0) if anchor else np.zeros(1)
-
-
-def _compute(mcmc: MCMC) -> FullEnergies:
-    kernel = mcmc.sampler
-    positions, like = _positions(mcmc)
-    evaluate, at_once = _evaluation(mcmc, kernel, like)
+def _compute(run: FinishedRun) -> FullEnergies:
+    positions = _positions(run)
+    evaluate, at_once = _evaluation(run)
     chains, draws = positions.shape[:2]
     energy, noise = np.empty((chains, draws)), np.empty((chains, draws))
-    hidden = not mcmc.progress_bar
+    hidden = not run.progress_bar
     with tqdm(
         total=chains * draws, desc="energies over all data", disable=hidden, delay=_PATIENCE
     ) as bar:
         for chain in range(chains):
-            for rows in _batches(draws, at_once):
+            for rows in chunks(draws, at_once):
                 result = evaluate(chain, positions[chain, rows])
                 energy[chain, rows], noise[chain, rows] = result
                 bar.update(len(positions[chain, rows]))
     return FullEnergies(energy, noise)
 
 
-def _positions(mcmc: MCMC) -> tuple[np.ndarray, Any]:
-    """The draws as vectors, (chains, draws, d), and one of them as it was."""
-    z = mcmc.last_state.z
-    like = z if mcmc.num_chains == 1 else jax.tree.map(lambda x: x[0], z)
-    fields = mcmc.get_extra_fields(group_by_chain=True)
-    if mcmc.sampler.model is not None:
-        return np.asarray(fields["unconstrained"]), like
-    flat = jax.vmap(jax.vmap(ravel))(mcmc.get_samples(group_by_chain=True))
-    return np.asarray(flat), like
+def _positions(run: FinishedRun) -> np.ndarray:
+    """The draws as vectors, (chains, draws, d)."""
+    if run.model is not None:
+        return run.per_draw("unconstrained")
+    return np.asarray(jax.vmap(jax.vmap(ravel))(run.samples))
 
 
-def _evaluation(mcmc: MCMC, kernel: Kernel, like: Any) -> tuple[Callable, int]:
+def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
     """`(chain, positions) -> (energies, noise)`, and for how many positions at once."""
-    chosen = kernel.energy_estimator(mcmc._args, mcmc._kwargs)
-    if callable(chosen):
-        return _of_callable(mcmc, kernel, estimators.of_callable(chosen, like), like)
-    anchors = getattr(mcmc.last_state.warmup, "anchor", ())
-    if anchors and mcmc.num_chains == 1:
-        anchors = jax.tree.map(lambda x: x[None], anchors)
+    if callable(run.energy_estimator):
+        return _of_callable(run, estimators.of_callable(run.energy_estimator, run.like))
+    anchors = run.anchors
     one = Reference(anchors.position[0], anchors.weight[0]) if anchors else None
-    _, at_once = kernel.full_data(mcmc._args, mcmc._kwargs, like).sharing(one)
+    data = run.model_args, run.model_kwargs
+    _, at_once = run.full_data(*data).sharing(one)
 
     def at(positions: jax.Array, reference: Reference | None, args: tuple, kwargs: dict) -> Any:
-        full_data, _ = kernel.full_data(args, kwargs, like).sharing(reference)
+        full_data, _ = run.full_data(args, kwargs).sharing(reference)
         return jax.vmap(full_data.at, (0, None))(positions, reference)
 
     compiled = JittedOnData(at)
@@ -105,20 +85,18 @@ def _evaluation(mcmc: MCMC, kernel: Kernel, like: Any) -> tuple[Callable, int]:
         reference = None
         if anchors:
             reference = Reference(anchors.position[chain], anchors.weight[chain])
-        found = compiled(jnp.asarray(positions), reference, mcmc._args, mcmc._kwargs)
+        found = compiled(jnp.asarray(positions), reference, *data)
         return found.energy.float64(), np.sqrt(np.asarray(found.noise, np.float64))
 
     if one is not None:
-        first = compiled(one.position[None], None, mcmc._args, mcmc._kwargs)
-        _check_anchor(float(first.energy.float64()[0]), energy_offsets(mcmc.last_state)[0])
+        first = compiled(one.position[None], None, *data)
+        _check_anchor(float(first.energy.float64()[0]), run.energy_offsets[0])
     return evaluate, at_once
 
 
-def _of_callable(
-    mcmc: MCMC, kernel: Kernel, noisy: estimators.Estimator, like: Any
-) -> tuple[Callable, int]:
+def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callable, int]:
     """Noisy potentials of the user's: their noise at a draw is told from repeated evaluations."""
-    exact = kernel.exact_energy(mcmc._args, mcmc._kwargs, like)
+    exact = run.exact_energy()
 
     @jax.jit
     @jax.vmap
@@ -165,11 +143,3 @@ def _check_unbiased(excess: np.ndarray, errors: np.ndarray) -> None:
             f"one, but on average it is {excess.mean():+.3g} +- {error:.2g} nats off. Mend it, or "
             "ask for the weights of the run's own energies, `energy='estimate'`."
         )
-
-
-def _batches(draws: int, at_once: int) -> Iterator[slice]:
-    """Slices of one length, so that they share a compilation; the last reaches back."""
-    length = min(draws, at_once)
-    for begin in range(0, draws, length):
-        start = min(begin, draws - length)
-        yield slice(start, start + length)

@@ -19,12 +19,13 @@ import numpyro
 import xarray as xr
 from jax import lax
 from numpyro.distributions import biject_to
-from numpyro.infer import MCMC
 
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.vectors import coordinate_names, ravel
+from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.runs.draw_temperatures import draw_temperatures
+from numpyro_contour.runs.draw_temperatures import final_temperature
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.errors import mcse_of_mean
 
 # Gradients over all data of so many draws, and of fewer where that takes more than so many
@@ -43,11 +44,11 @@ _FEW_OPERATIONS = 1e6
 _MOST_LEFT_OUT = 0.01
 
 
-def equipartition(mcmc: MCMC, log_weights: np.ndarray) -> xr.Dataset | None:
+def equipartition(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | None:
     r"""Of each unconstrained coordinate the mean of :math:`(x_i - \mu_i) \partial_i U / \tau`.
 
     Args:
-        mcmc: a finished run.
+        run: a finished run.
         log_weights: the log weights of its draws, (chains, draws), of mean 1 in each chain.
 
     Returns:
@@ -57,14 +58,14 @@ def equipartition(mcmc: MCMC, log_weights: np.ndarray) -> xr.Dataset | None:
         temperature, a chain without weight, or so much data that gradients over all of them would
         take long; and, with a warning, where gradients failed.
     """
-    tau = _temperature(mcmc)
+    tau = final_temperature(run)
     weighed = np.flatnonzero(np.isfinite(log_weights).any(0))
     if tau <= 0 or weighed.size * len(log_weights) < _FEWEST:
         return None
-    names = coordinate_names(_like(mcmc))
+    names = coordinate_names(run.like)
     chosen = _evenly(len(names), _COORDINATES)
     try:
-        gradients = _Gradients(mcmc, chosen)
+        gradients = _Gradients(run, chosen)
         at_most = int(min(_DRAWS, _OPERATIONS // gradients.operations))
         if at_most < _FEWEST:
             return None
@@ -112,39 +113,26 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
         return float((weights * values).mean()), float(mcse_of_mean(values, weights))
 
 
-def _temperature(mcmc: MCMC) -> float:
-    """That of the draws that have weight."""
-    temperatures = draw_temperatures(mcmc)
-    if temperatures is not None:
-        return float(temperatures[1][0, -1])
-    return mcmc.sampler.settings["temperature"].value
-
-
-def _like(mcmc: MCMC) -> Any:
-    z = mcmc.last_state.z
-    return z if mcmc.num_chains == 1 else jax.tree.map(lambda leaf: leaf[0], z)
-
-
 class _Gradients:
     """Gradients over all data of a run's draws, of chosen coordinates."""
 
-    def __init__(self, mcmc: MCMC, chosen: np.ndarray):
-        kernel, like = mcmc.sampler, _like(mcmc)
-        args, kwargs = mcmc._args, mcmc._kwargs
-        draws = mcmc.get_extra_fields(group_by_chain=True).get("unconstrained")
+    def __init__(self, run: FinishedRun, chosen: np.ndarray):
+        draws = run.fields.get("unconstrained")
         as_vectors = draws is not None and np.shape(draws)[-1] > 0
         if not as_vectors:
-            draws = mcmc.get_samples(group_by_chain=True)
-            if kernel.model is not None:
-                draws = {name: draws[name] for name in like}
+            draws = run.samples
+            if run.model is not None:
+                draws = {name: draws[name] for name in run.like}
 
         def of_draw(draw: Any) -> tuple[jax.Array, jax.Array]:
-            if kernel.model is None:
+            if run.model is None:
                 flat = ravel(draw)
-                slope = jax.grad(kernel.exact_energy(args, kwargs, like))(flat)
+                slope = jax.grad(run.exact_energy())(flat)
             else:
-                full_data = kernel.full_data(args, kwargs, like)
-                flat = draw if as_vectors else ravel(unconstrained(full_data.potential, draw, like))
+                full_data = run.full_data(run.model_args, run.model_kwargs)
+                flat = draw
+                if not as_vectors:
+                    flat = ravel(unconstrained(full_data.potential, draw, run.like))
                 slope = full_data.energy_and_gradient(flat)[1]
             return flat[chosen], slope[chosen]
 
@@ -152,7 +140,7 @@ class _Gradients:
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), draws)
         self._trace = jax.make_jaxpr(of_draw)(one)
         #: elementary operations of one gradient
-        self.operations = _operations(self._trace.jaxpr)
+        self.operations = operations(self._trace.jaxpr)
 
     def at(self, chains: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions and the gradients there, (chains, draws, chosen) each, in float64."""
@@ -176,28 +164,6 @@ class _Gradients:
             for values in of_all(kept, self._trace.consts)
         )
         return x, slope
-
-
-def _operations(jaxpr: Any) -> float:
-    """How many numbers a traced function computes, and multiplies in products of matrices."""
-    number = 0.0
-    for equation in jaxpr.eqns:
-        inside = 0.0
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    inside += _operations(inner)
-        if inside:
-            number += inside * equation.params.get("length", 1)
-            continue
-        size = max((math.prod(v.aval.shape) for v in equation.outvars), default=0)
-        if equation.primitive.name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            size *= math.prod(shape[axis] for axis in contracted)
-        number += size
-    return max(number, 1.0)
 
 
 def unconstrained(potential: ModelPotential, values: dict, like: dict) -> dict[str, jax.Array]:

@@ -1,42 +1,226 @@
-"""What is asked of a finished run."""
+"""A finished run: all that is known of it afterwards, in one object.
+
+Whatever is computed after a run is computed from a `FinishedRun`. No other file reads an `MCMC` of
+NumPyro, and none of its rooms asks a kernel of this package anything.
+"""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC
 
+from numpyro_contour.adaptation.relaxation_times import RelaxationTimes
 from numpyro_contour.core.arrays.vectors import leaf_names
+from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.schedules import Schedule
+
+# Draws whose theta is shaped at once.
+_DRAWS_AT_ONCE = 1024
 
 
-def kernel_of(mcmc: Any) -> Kernel:
-    """The kernel of a finished run.
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A run of a kernel of this package; arrays have the chain as first axis."""
 
-    Raises:
-        ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run.
-    """
-    kernel = getattr(mcmc, "sampler", None)
-    if not isinstance(kernel, Kernel):
-        raise ValueError(
-            "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
-            f"{type(kernel or mcmc).__name__}."
+    kernel: Kernel
+    #: arguments of the model
+    model_args: tuple
+    #: keyword arguments of the model
+    model_kwargs: dict
+    num_chains: int
+    #: draws that were made for each one that was kept
+    thinning: int
+    #: whether the user wants to see progress bars
+    progress_bar: bool
+    #: the last state of the kernel
+    state: Any
+    #: the draws, a pytree of arrays (chains, draws, ...)
+    samples: Any
+    #: what was collected with each draw, arrays (chains, draws, ...) by name
+    fields: Mapping[str, Any]
+    #: what was computed from this run at the first request, by name
+    computed: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, mcmc: Any) -> FinishedRun:
+        """The run of an `MCMC`.
+
+        Raises:
+            ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run.
+        """
+        kernel = getattr(mcmc, "sampler", None)
+        if not isinstance(kernel, Kernel):
+            raise ValueError(
+                "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
+                f"{type(kernel or mcmc).__name__}."
+            )
+        state = mcmc.last_state
+        if state is None:
+            raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
+        return cls(
+            kernel=kernel,
+            # NumPyro has no public name for these two.
+            model_args=mcmc._args,
+            model_kwargs=mcmc._kwargs,
+            num_chains=mcmc.num_chains,
+            thinning=mcmc.thinning,
+            progress_bar=mcmc.progress_bar,
+            state=jax.tree.map(lambda x: x[None], state) if mcmc.num_chains == 1 else state,
+            samples=mcmc.get_samples(group_by_chain=True),
+            fields=mcmc.get_extra_fields(group_by_chain=True),
+            computed=_computed_from(mcmc, state),
         )
-    if mcmc.last_state is None:
-        raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
-    return kernel
+
+    # ------------------------------------------------------------------ draws
+
+    @property
+    def num_draws(self) -> int:
+        """Draws of each chain that were kept."""
+        return jnp.shape(self.fields["log_weight"])[1]
+
+    @cached_property
+    def like(self) -> Any:
+        """One unconstrained position."""
+        # In NumPy: it may be asked for first while a function is traced.
+        return jax.tree.map(lambda x: np.asarray(x)[0], self.state.z)
+
+    @cached_property
+    def named_samples(self) -> dict[str, np.ndarray]:
+        """The draws by name: the leaves of any other pytree are named after their places."""
+        names = leaf_names(self.samples)
+        return {n: np.asarray(x) for n, x in zip(names, jax.tree.leaves(self.samples))}
+
+    def per_draw(self, name: str) -> np.ndarray:
+        """A field that was collected with each draw, (chains, draws, ...)."""
+        return np.asarray(self.fields[name])
+
+    # ------------------------------------------------------------------ the kernel
+
+    @property
+    def kernel_name(self) -> str:
+        """The name of the kernel's class."""
+        return type(self.kernel).__name__
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments."""
+        return self.kernel.settings
+
+    @property
+    def temperature(self) -> Schedule:
+        """The temperature by the number of the step."""
+        return self.settings["temperature"]
+
+    @property
+    def is_contour(self) -> bool:
+        """Whether the kernel flattens the density by theta."""
+        return self.kernel.parts.method.flattening is not None
+
+    @property
+    def model(self) -> Callable | None:
+        """The model over all its rows, None for a run of a potential function."""
+        return self.kernel.model
+
+    # ------------------------------------------------------------------ energies
+
+    @cached_property
+    def energy_estimator(self) -> str | Callable:
+        """What estimated the potential energy: "full", "minibatch", ... or the user's function."""
+        return self.kernel.energy_estimator(self.model_args, self.model_kwargs)
+
+    @property
+    def has_exact_energies(self) -> bool:
+        """Whether the potential energies that the run saw are exact."""
+        return self.energy_estimator == "full"
+
+    @property
+    def has_full_data_weights(self) -> bool:
+        """Whether the weights are those at the draws' potential energies over all data."""
+        if not self.is_contour or self.settings["weight"] != "consistent":
+            return False  # no weights, or the paper's own
+        return not self.has_exact_energies
+
+    @property
+    def anchors(self) -> Any:
+        """The anchors of the control variate, one a chain; () where there are none."""
+        return getattr(getattr(self.state, "warmup", ()), "anchor", ())
+
+    @cached_property
+    def energy_offsets(self) -> np.ndarray:
+        """What is added to the energies of the state for those of the model, in nats, (chains,)."""
+        return self.anchors.energy.float64() if self.anchors else np.zeros(self.num_chains)
+
+    def potential(self, model_args: tuple, model_kwargs: dict) -> ModelPotential:
+        """The potential energy of the kernel's model on these arguments."""
+        return self.kernel.model_potential(model_args, model_kwargs)
+
+    def full_data(self, model_args: tuple, model_kwargs: dict) -> FullData:
+        """The model over all rows of these arguments, in chunks of bounded memory."""
+        return after_run.full_data(self.kernel, model_args, model_kwargs, self.like)
+
+    def exact_energy(self) -> Callable[[jax.Array], jax.Array]:
+        """The exact potential energy of positions as vectors."""
+        return after_run.exact_energy(self.kernel, self.model_args, self.model_kwargs, self.like)
+
+    # ------------------------------------------------------------------ the flattening
+
+    def log_flattening(self, energies: Any) -> np.ndarray:
+        """Log weights of potential energies by each chain's last theta, (chains, draws)."""
+        weigh = jax.vmap(partial(after_run.log_flattening, self.kernel))
+        return np.asarray(weigh(self.state, jnp.asarray(energies)), dtype=np.float64)
+
+    def log_psi_nodes(self, chain: int, log_theta: Any) -> np.ndarray:
+        """Log Psi of a chain at the nodes of its bins, for each theta of (n, bins)."""
+        state = jax.tree.map(lambda x: x[chain], self.state)
+        shaped = jax.jit(jax.vmap(lambda x: after_run.log_psi_nodes(self.kernel, state, x)))
+        begins = range(0, len(log_theta), _DRAWS_AT_ONCE)
+        parts = [shaped(log_theta[begin : begin + _DRAWS_AT_ONCE]) for begin in begins]
+        return np.concatenate([np.asarray(part, np.float64) for part in parts])
+
+    @property
+    def node_offset(self) -> float:
+        """Distance from a bin's left edge to its node in bin widths."""
+        return after_run.node_offset(self.kernel)
+
+    # ------------------------------------------------------------------ the warm-up
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages of the warm-up in their order; none where everything was given."""
+        return self.kernel.stage_names()
+
+    def relaxation_times(self) -> RelaxationTimes | None:
+        """Relaxation times and the shares of noise in the steps, (chain, coordinate) each.
+
+        None where the step size was given.
+        """
+        found = jax.vmap(partial(after_run.relaxation_times_of, self.kernel))(self.state)
+        return None if found is None else RelaxationTimes(*[np.asarray(x, float) for x in found])
 
 
-def has_full_data_weights(mcmc: MCMC) -> bool:
-    """Whether the weights of a run are those at its draws' potential energies over all data."""
-    kernel = kernel_of(mcmc)
-    if kernel.flattening is None or kernel.settings["weight"] != "consistent":
-        return False  # no weights, or the paper's own
-    return not kernel.has_exact_energy(mcmc._args, mcmc._kwargs)
+def is_mcmc(data: Any) -> bool:
+    """Whether this is an `MCMC` and not what `to_inference_data` returns."""
+    return isinstance(data, MCMC)
 
 
-def named_draws(samples: Any) -> dict[str, np.ndarray]:
-    """Draws of a potential function may be any pytree: name its leaves after their places."""
-    return {name: np.asarray(x) for name, x in zip(leaf_names(samples), jax.tree.leaves(samples))}
+_computed: weakref.WeakKeyDictionary[MCMC, tuple[Any, dict[str, Any]]]
+_computed = weakref.WeakKeyDictionary()
+
+
+def _computed_from(mcmc: MCMC, state: Any) -> dict[str, Any]:
+    """What was computed from the last run of an `MCMC`; it begins empty after another run."""
+    known = _computed.get(mcmc)
+    if known is None or known[0] is not state:
+        known = _computed[mcmc] = (state, {})
+    return known[1]

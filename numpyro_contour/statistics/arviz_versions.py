@@ -108,22 +108,28 @@ def from_datasets(groups: dict[str, xr.Dataset]) -> Any:
 
 
 class RunAdapter(az.NumPyroInferenceAdapter if IS_DATATREE else object):  # type: ignore[misc]
-    """A finished run as `az.from_numpyro` of either generation takes it, with its own statistics.
+    """A finished run as `az.from_numpyro` of either generation takes it.
 
     arviz 1.x asks an adapter; arviz 0.23 asks what it would ask a `numpyro.infer.MCMC`.
+
+    Args:
+        draws: arrays (chains, draws, ...) by name.
+        model: the model, None where there is none.
+        model_args, model_kwargs: its arguments.
     """
 
-    def __init__(self, mcmc: Any, samples: dict[str, Any], sample_stats: dict[str, Any]):
-        self.num_chains = mcmc.num_chains
-        self.num_samples, self.thinning = mcmc.num_samples, mcmc.thinning
-        self.sampler = mcmc.sampler
-        self._draws, self._sample_stats = samples, sample_stats
-        arguments = (mcmc.sampler.model, mcmc._args, mcmc._kwargs)
+    def __init__(
+        self, draws: dict[str, Any], model: Any, model_args: tuple, model_kwargs: dict[str, Any]
+    ):
+        shape = next(iter(draws.values())).shape[:2]
+        self._draws = draws
+        self.num_chains, self.num_samples = shape
+        self.thinning = 1
+        self.sampler = self
         if IS_DATATREE:
-            draws = (mcmc.num_chains, mcmc.num_samples // mcmc.thinning)
-            super().__init__(mcmc, *arguments, draws)
+            super().__init__(self, model, model_args, model_kwargs, shape)
         else:
-            self.model, self._args, self._kwargs = arguments
+            self.model, self._args, self._kwargs = model, model_args, model_kwargs
 
     @property
     def sample_dims(self) -> list[str]:
@@ -134,8 +140,6 @@ class RunAdapter(az.NumPyroInferenceAdapter if IS_DATATREE else object):  # type
         """The draws, by chain."""
         return self._draws
 
-    def get_sample_stats(self, **kwargs: Any) -> dict[str, Any]:
-        """What is known of each draw, by chain."""
-        return self._sample_stats
-
-    get_extra_fields = get_sample_stats
+    def get_extra_fields(self, **kwargs: Any) -> dict[str, Any]:
+        """Nothing: what is known of each draw is added later."""
+        return {}

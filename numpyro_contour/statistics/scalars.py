@@ -1,27 +1,49 @@
-"""The scalar variables of a posterior, and quick looks at which of them are the worst."""
+"""The scalars of a posterior: every coordinate of its variables, by name."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from numpyro_contour import checks
+
 _MOST_COORDINATES = 2000
-#: of so many, the worst by a quick look, exact figures are computed
-LOOKED_AT = 30
 
 
-def scalars(posterior: xr.Dataset) -> tuple[list[str], np.ndarray]:
-    """Scalar variables that vary, (chains, draws, variables), and their names.
+class Scalar(NamedTuple):
+    """One coordinate of a variable."""
 
-    Of very many every so many are taken, from all variables alike.
-    """
-    drawn = {
-        str(name): variable.transpose("chain", "draw", ...)
-        for name, variable in posterior.data_vars.items()
-        if variable.dtype.kind in "biuf" and {"chain", "draw"} <= set(variable.dims)
+    #: as ArviZ labels it: `name[coordinate, ...]`
+    label: str
+    #: draws, (chains, draws)
+    values: np.ndarray
+
+
+def label(name: str, place: Sequence[Any], separator: str = ", ") -> str:
+    """The name of one coordinate of a variable: `name[i, j]`, or `name` alone without any."""
+    return f"{name}[{separator.join(map(str, place))}]" if len(place) else name
+
+
+def numeric_variables(dataset: xr.Dataset) -> dict[str, xr.DataArray]:
+    """The variables that hold a number, or an array of numbers, for each draw."""
+    return {
+        str(name): x.transpose("chain", "draw", ...)
+        for name, x in dataset.data_vars.items()
+        if x.dtype.kind in "biuf" and {"chain", "draw"} <= set(x.dims)
     }
+
+
+def varying_scalars(posterior: xr.Dataset) -> tuple[list[str], np.ndarray]:
+    """The scalars that vary: their names in backticks, and draws (chains, draws, scalars).
+
+    From very many, a regular subset of all variables is taken.
+    """
+    drawn = numeric_variables(posterior)
     total = sum(math.prod(variable.shape[2:]) for variable in drawn.values())
     stride = -(-total // _MOST_COORDINATES)
     names, columns = [], []
@@ -30,28 +52,67 @@ def scalars(posterior: xr.Dataset) -> tuple[list[str], np.ndarray]:
         array = flat[..., ::stride].astype(np.float64)
         varies = np.isfinite(array).all((0, 1)) & (np.ptp(array, axis=(0, 1)) > 0)
         places = [np.unravel_index(i, variable.shape[2:]) for i in range(0, flat.shape[2], stride)]
-        names += [_label(name, place) for place, ok in zip(places, varies) if ok]
+        names += [f"`{label(name, place)}`" for place, ok in zip(places, varies) if ok]
         columns.append(array[..., varies])
     shape = (posterior.sizes["chain"], posterior.sizes["draw"], 0)
     return names, np.concatenate(columns, -1) if columns else np.zeros(shape)
 
 
-def _label(name: str, place: tuple) -> str:
-    return f"`{name}[{', '.join(str(i) for i in place)}]`" if place else f"`{name}`"
+def chosen_scalars(
+    posterior: xr.Dataset,
+    var_names: str | Sequence[str] | None,
+    coords: Mapping[str, Any] | None,
+    at_least: int,
+    most: int,
+) -> list[Scalar]:
+    """Every coordinate of the chosen variables.
+
+    Raises:
+        ValueError: a name or a coordinate is not there, or there are too few or too many scalars.
+    """
+    chosen = _selected(posterior[_names(posterior, var_names)], coords or {})
+    number = sum(math.prod(x.shape[2:]) for x in chosen.values())
+    if not at_least <= number <= most:
+        takes = f"names of variables with {at_least} to {most} scalars in all (or choose `coords`)"
+        raise checks.fail("var_names", f"{number} scalars", takes)
+    return list(_each(chosen))
 
 
-def quick_sizes(values: np.ndarray) -> np.ndarray:
-    """Effective sizes by the means of batches, of many variables at once; the order matters."""
-    draws = values.shape[1]
-    batch = max(2, int(draws**0.5))
-    count = draws // batch
-    batches = values[:, : count * batch].reshape(len(values), count, batch, -1).mean(2)
-    within = values.var(1)
-    return (count * within / np.maximum(batches.var(1), 1e-300)).sum(0)
+def first_scalars(posterior: xr.Dataset, most: int) -> list[Scalar]:
+    """The first scalars of a posterior."""
+    return list(itertools.islice(_each(numeric_variables(posterior)), most))
 
 
-def quick_rhat(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The spread of the chains' means over that within, of many variables at once."""
-    means = (weights[..., None] * values).mean(1)
-    squares = (weights[..., None] * (values - means[:, None]) ** 2).mean((0, 1))
-    return means.var(0) / np.maximum(squares, 1e-300)
+def _names(posterior: xr.Dataset, var_names: str | Sequence[str] | None) -> list[str]:
+    """The names of these numeric variables, or of all."""
+    numeric = list(numeric_variables(posterior))
+    if var_names is None:
+        return numeric
+    names = [var_names] if isinstance(var_names, str) else list(var_names)
+    for name in names:
+        if name not in numeric:
+            raise checks.fail("var_names", name, f"names out of {numeric}")
+    return names
+
+
+def _selected(chosen: xr.Dataset, coords: Mapping[str, Any]) -> dict[str, xr.DataArray]:
+    """The variables at these coordinates."""
+    own = [dim for dim in chosen.dims if dim not in ("chain", "draw")]
+    for dim in coords:
+        if dim not in own:
+            raise checks.fail("coords", dim, f"coordinates of the dimensions {own}")
+    # A single value stays a dimension, so that it stands in the label.
+    values = {d: v if isinstance(v, slice) else np.atleast_1d(v) for d, v in coords.items()}
+    try:
+        taken = chosen.sel(values)
+    except KeyError as error:
+        raise checks.fail("coords", dict(coords), f"values that are there ({error})") from None
+    return numeric_variables(taken)
+
+
+def _each(variables: dict[str, xr.DataArray]) -> Iterator[Scalar]:
+    for name, variable in variables.items():
+        for place in np.ndindex(variable.shape[2:]):
+            at = [variable[dim].values[i] for dim, i in zip(variable.dims[2:], place)]
+            values = variable.values[(slice(None), slice(None), *place)]
+            yield Scalar(label(name, at), values.astype(np.float64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from numpyro_contour import checks
 
@@ -51,23 +52,22 @@ def normalise(log_weights: Any) -> NormalisedWeights:
         [2.0, 20.0]
     """
     array = checked_log_weights(log_weights)
-    normalisers = log_normalisers(array)
-    if np.isneginf(normalisers).any():
-        chain = int(np.argmin(normalisers))
+    found = normalised(array)
+    if np.isneginf(found.log_normalisers).any():
+        chain = int(np.argmin(found.log_normalisers))
         raise ValueError(
             f"`log_weights` takes chains with at least one finite log weight, but all "
             f"{array.shape[1]} of chain {chain} are -inf: every one of its moves was refused, or "
             "made while a cycle explored."
         )
-    return NormalisedWeights(array - normalisers[:, None], normalisers)
+    return found
 
 
-def log_normalisers(log_weights: np.ndarray) -> np.ndarray:
-    """The log of each chain's mean weight, -inf for a chain without any."""
-    highest = log_weights.max(axis=1)
-    shift = np.where(np.isfinite(highest), highest, 0.0)[:, None]
-    with np.errstate(divide="ignore"):
-        return np.log(np.mean(np.exp(log_weights - shift), axis=1)) + shift[:, 0]
+def normalised(log_weights: np.ndarray) -> NormalisedWeights:
+    """As `normalise`; a chain without any weight stays so, and its log normaliser is -inf."""
+    log_normalisers = logsumexp(log_weights, axis=1) - np.log(log_weights.shape[1])
+    shift = np.where(np.isfinite(log_normalisers), log_normalisers, 0.0)[:, None]
+    return NormalisedWeights(log_weights - shift, log_normalisers)
 
 
 def checked_log_weights(log_weights: Any) -> np.ndarray:

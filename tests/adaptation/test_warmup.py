@@ -13,7 +13,7 @@ from tiers import in_second_tier
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
 from numpyro_contour.adaptation.learn import gain_since
 from numpyro_contour.examples import mixture
-from numpyro_contour.runs.warmup_group import relaxation_times
+from numpyro_contour.runs.finished_run import FinishedRun
 
 CHAINS = 8
 SCALES = jnp.array([1e-4, 1.0, 30.0, 1e5])
@@ -252,7 +252,7 @@ def test_noise_that_forces_small_steps_is_named():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             weighted_samples(mcmc)
-        found = relaxation_times(mcmc)
+        found = FinishedRun.of(mcmc).relaxation_times()
         return [str(w.message) for w in caught], found.times[:, 0], found.noise[:, 0]
 
     # V / c = N**2 / n / N is 500, and the largest step 0.4 / V: 100 draws of 20 steps are

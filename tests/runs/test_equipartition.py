@@ -15,9 +15,11 @@ from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.model_potential import ModelPotential, constrained
 from numpyro_contour.runs import equipartition as module
 from numpyro_contour.runs.equipartition import equipartition, unconstrained
+from numpyro_contour.runs.finished_run import FinishedRun
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -31,8 +33,12 @@ def run(kernel, *args, chains=CHAINS, samples=250, warmup=50, **arguments):
     )  # fmt: skip
 
 
+def of_weights(mcmc, log_weights):
+    return equipartition(FinishedRun.of(mcmc), log_weights)
+
+
 def of_run(mcmc):
-    return equipartition(mcmc, weighted_samples(mcmc)[1])
+    return of_weights(mcmc, weighted_samples(mcmc)[1])
 
 
 def even(mcmc):
@@ -109,14 +115,14 @@ def test_draws_at_the_final_temperature_of_a_schedule():
     mcmc = gaussian_run(temperature=cooling)
     log_weights = weighted_samples(mcmc)[1]
     assert np.isneginf(log_weights[:, :60]).all()
-    found = equipartition(mcmc, log_weights)
+    found = of_weights(mcmc, log_weights)
     assert is_right(found)
     # The draws that have no weight do not enter, nor take any of the gradients.
     x = np.asarray(mcmc.get_samples(group_by_chain=True), np.float64)[
         :, np.isfinite(log_weights[0])
     ]
     np.testing.assert_allclose(found["ratio"], x.var((0, 1)) / SD**2 / 0.5, rtol=1e-5)
-    assert equipartition(mcmc, np.where(np.arange(250) > 247, log_weights, -np.inf)) is None
+    assert of_weights(mcmc, np.where(np.arange(250) > 247, log_weights, -np.inf)) is None
 
 
 # --------------------------------------------------------------------------- models
@@ -155,7 +161,7 @@ def test_constrained_sites():
 def test_the_gradient_is_over_all_rows():
     """The chain saw 20 rows of 200 at a time: too much noise, and it is all rows that tell."""
     mcmc = constrained_run(20, 1e-3)
-    found = equipartition(mcmc, even(mcmc))
+    found = of_weights(mcmc, even(mcmc))
     everything = models.constrained_data(), {"minibatch": 200}
     expected = by_hand(models.constrained, mcmc, *everything)
     np.testing.assert_allclose(found["ratio"], expected, rtol=1e-3)
@@ -226,7 +232,7 @@ def test_a_contour_run_with_a_control_variate():
     assert list(found["coordinate"].values) == ["log_scale", "mu"]
     # The preconditioned steps are as large as 10 % of the variance allow.
     assert (np.abs(found["ratio"] - 1) < 0.1 + 5 * found["mcse"]).all()
-    assert not (np.abs(equipartition(mcmc, even(mcmc))["ratio"] - 1) < 0.25).any()
+    assert not (np.abs(of_weights(mcmc, even(mcmc))["ratio"] - 1) < 0.25).any()
 
 
 # --------------------------------------------------------------------------- weights, kernels
@@ -247,16 +253,16 @@ def contour_run():
 def test_weights():
     mcmc = contour_run()
     x, log_weights = weighted_samples(mcmc)
-    found = equipartition(mcmc, log_weights)
+    found = of_weights(mcmc, log_weights)
     assert is_right(found)
     x, weights = np.asarray(x, np.float64), np.exp(log_weights)[..., None]
     expected = (weights * (x - (weights * x).mean((0, 1))) * x).mean((0, 1))
     np.testing.assert_allclose(found["ratio"], expected, rtol=1e-5)
-    unweighted = equipartition(mcmc, even(mcmc))
+    unweighted = of_weights(mcmc, even(mcmc))
     assert (unweighted["ratio"] - 1 > 10 * unweighted["mcse"]).all()
     assert (unweighted["ratio"] > 1.7).all()
     # Whatever the scale of a chain's weights.
-    shifted = equipartition(mcmc, log_weights + np.linspace(-5, 5, CHAINS)[:, None])
+    shifted = of_weights(mcmc, log_weights + np.linspace(-5, 5, CHAINS)[:, None])
     np.testing.assert_allclose(shifted["ratio"], found["ratio"], rtol=1e-9)
 
 
@@ -311,15 +317,15 @@ def test_of_many_coordinates_evenly_spaced_ones():
 
 def test_too_few_draws_say_nothing():
     mcmc = run(SGLD(potential_fn=plane, step_size=0.1), samples=13, init_params=jnp.ones((8, 2)))
-    assert equipartition(mcmc, even(mcmc)) is not None
-    assert equipartition(mcmc, np.where(np.arange(13) < 12, even(mcmc), -np.inf)) is None
+    assert of_weights(mcmc, even(mcmc)) is not None
+    assert of_weights(mcmc, np.where(np.arange(13) < 12, even(mcmc), -np.inf)) is None
 
 
 def test_a_chain_without_weight_says_nothing():
     mcmc = contour_run()
     log_weights = weighted_samples(mcmc)[1].copy()
     log_weights[3] = -np.inf
-    assert equipartition(mcmc, log_weights) is None
+    assert of_weights(mcmc, log_weights) is None
 
 
 def test_many_short_chains():
@@ -338,7 +344,7 @@ def test_many_short_chains():
 
 def test_fewer_draws_where_gradients_are_costly(monkeypatch):
     mcmc = gaussian_run()
-    operations = module._Gradients(mcmc, np.arange(6)).operations
+    operations = module._Gradients(FinishedRun.of(mcmc), np.arange(6)).operations
     assert 12 < operations < 100
     monkeypatch.setattr(module, "_OPERATIONS", 401 * operations)
     x = np.asarray(mcmc.get_samples(group_by_chain=True), np.float64)
@@ -351,7 +357,7 @@ def test_fewer_draws_where_gradients_are_costly(monkeypatch):
 def test_operations_are_counted():
     def count(function, *shapes):
         arguments = [jnp.ones(shape) for shape in shapes]
-        return module._operations(jax.make_jaxpr(function)(*arguments).jaxpr)
+        return operations(jax.make_jaxpr(function)(*arguments).jaxpr)
 
     assert count(lambda x: x + 1, (7, 3)) == 21
     assert count(lambda a, b: a @ b, (5, 6), (6, 7)) == 5 * 6 * 7

@@ -26,6 +26,7 @@ from numpyro_contour.core.samplers.energy_noise import energy_noise_of_move
 from numpyro_contour.examples import mixture
 from numpyro_contour.plots import plot_energy_histogram
 from numpyro_contour.runs.energies_over_all_rows import full_energies
+from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.smoothed_flattening import smoothed
 
 CHAINS = 16
@@ -81,7 +82,7 @@ def test_noise_that_differs_between_modes():
     assert variances[1] > 1.2
     # The noise of each draw is that of its own place.
     x = np.asarray(mcmc.get_samples(group_by_chain=True))
-    noise = full_energies(mcmc).noise
+    noise = full_energies(FinishedRun.of(mcmc)).noise
     assert np.median(noise[x < -4]) == pytest.approx(1.0, abs=0.1)
     assert np.median(noise[x > 2]) == pytest.approx(3.0, abs=0.3)
 
@@ -225,9 +226,9 @@ def test_energies_are_exported_as_the_models_own(regression_run, capsys):
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
 def test_passes_over_all_data_are_made_once_a_run(regression_run):
     mcmc, _ = regression_run
-    first = full_energies(mcmc)
+    first = full_energies(FinishedRun.of(mcmc))
     weighted_samples(mcmc)
-    assert full_energies(mcmc) is first
+    assert full_energies(FinishedRun.of(mcmc)) is first
 
 
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")

@@ -1,0 +1,102 @@
+"""Handlers that choose the rows of a model's plates, and traces of models that compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro
+from jax import random
+from numpyro.infer import init_to_uniform
+
+
+class subsample_rows(numpyro.primitives.Messenger):
+    """Handler that gives plates the rows in `indices`, whatever their own subsample size.
+
+    Args:
+        fn: a model. None (default) to use the handler as a context manager.
+        indices: rows by name of plate, (n,) each. None (default) for no plate.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, numpyro
+        >>> from numpyro_contour.models.handlers import subsample_rows
+        >>> def model():
+        ...     with numpyro.plate("rows", 100, subsample_size=10) as idx:
+        ...         return idx
+        >>> subsample_rows(model, {"rows": jnp.array([7, 7, 3])})().tolist()
+        [7, 7, 3]
+    """
+
+    def __init__(self, fn: Callable | None = None, indices: Mapping[str, jax.Array] | None = None):
+        super().__init__(fn)
+        self.indices = {} if indices is None else indices
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Give a plate its rows."""
+        if msg["type"] == "plate" and msg["name"] in self.indices:
+            rows = self.indices[msg["name"]]
+            msg["value"] = rows
+            msg["args"] = (msg["args"][0], rows.shape[0])
+
+
+class whole_rows(numpyro.primitives.Messenger):
+    """Handler that gives every plate all its rows, against a `subsample_size` of the model.
+
+    Args:
+        fn: a model. None (default) to use the handler as a context manager.
+
+    Example:
+        >>> import numpyro
+        >>> from numpyro_contour.models.handlers import whole_rows
+        >>> def model():
+        ...     with numpyro.plate("rows", 100, subsample_size=10) as idx:
+        ...         return idx
+        >>> whole_rows(model)().shape
+        (100,)
+    """
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Give a plate its rows."""
+        if msg["type"] != "plate":
+            return
+        size, minibatch = msg["args"]
+        if msg["value"] is None or minibatch in (None, size):
+            with jax.ensure_compile_time_eval():  # so that it indexes NumPy's arrays too
+                msg["value"] = jnp.arange(size)
+            msg["args"] = (size, size)
+
+
+class record_plates(numpyro.primitives.Messenger):
+    """Handler that records the plates of a model, and gives each its first rows."""
+
+    def __init__(self, fn: Callable | None = None):
+        super().__init__(fn)
+        self.plates: dict[str, tuple[int, int | None]] = {}
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Record a plate."""
+        if msg["type"] == "plate":
+            size, minibatch = msg["args"]
+            self.plates[msg["name"]] = (size, minibatch)
+            if msg["value"] is None:
+                msg["value"] = jnp.arange(minibatch)
+
+
+def initialised(model: Callable, key: jax.Array) -> Callable:
+    """A model whose latent variables have values, those of improper priors too."""
+    seeded = numpyro.handlers.seed(model, key)
+    return numpyro.handlers.substitute(seeded, substitute_fn=init_to_uniform)
+
+
+def model_trace(model: Callable, model_args: tuple, model_kwargs: dict) -> dict[str, Any]:
+    """The sites of one execution of a model, traced but not computed."""
+    sites: dict[str, Any] = {}
+
+    def run() -> None:
+        started = initialised(model, random.key(0))
+        sites.update(numpyro.handlers.trace(started).get_trace(*model_args, **model_kwargs))
+
+    jax.eval_shape(run)
+    return sites
