@@ -43,33 +43,28 @@ def langevin_step(tuning: Tuning, temperature: jax.Array, found_preconditioner: 
 class Moves:
     """How a step moves.
 
-    Args:
-        diffusion: `(preconditioner, gradient_noise, curvature) -> Diffusion`, whose arguments are
-            those of `diffusions.langevin`.
-        settings: the arguments of the moves by name, for `Kernel.settings`. Defaults to none.
-        found_step: `(tuning, temperature, found_preconditioner) -> FoundStep`, the step size where
-            the warm-up finds it. Defaults to that of the Langevin moves of tuning.
-        settles: whether the moves adapt while they sample, so that a part of the warm-up is left to
-            them. Defaults to False.
-        needs_temperature: whether they have no meaning at temperature 0. Defaults to False.
-
     Functions must be those of a module, or a `functools.partial` of them, for a kernel to be
     pickled.
 
     Example:
         >>> from functools import partial
         >>> from numpyro_contour.core.diffusions import langevin
-        >>> from numpyro_contour.kernels.kernel import Kernel
-        >>> from numpyro_contour.kernels.moves import Moves
+        >>> from numpyro_contour.kernels import Kernel, Moves
         >>> unclipped = Moves(partial(langevin, "averaged", drift_limit=float("inf")))
         >>> Kernel(potential_fn=lambda x: x**2 / 2, moves=unclipped).settings["step_size"]
         'tuned'
     """
 
+    #: `(preconditioner, gradient_noise, curvature) -> Diffusion`, with arguments as for `langevin`
     diffusion: Callable[..., Diffusion]
+    #: the arguments of the moves by name, for `Kernel.settings`; none by default
     settings: Mapping[str, Any] = field(default_factory=dict)
+    #: `(tuning, temperature, found_preconditioner) -> FoundStep`, the step size where the warm-up
+    #: finds it; by default that of the Langevin moves of tuning
     found_step: Callable[[Tuning, jax.Array, bool], FoundStep] = langevin_step
+    #: whether the moves adapt while they sample, so that a part of the warm-up is left to them
     settles: bool = False
+    #: whether they have no meaning at temperature 0
     needs_temperature: bool = False
 
 
@@ -77,7 +72,18 @@ def langevin_moves(noise: str = "averaged") -> Moves:
     """The moves of `diffusions.langevin`.
 
     Args:
-        noise: as for `SGLD`.
+        noise: "averaged" (default) or "independent", as for `SGLD`.
+
+    Returns:
+        `Moves` for a `Kernel`.
+
+    Raises:
+        ValueError: `noise` is neither.
+
+    Example:
+        >>> from numpyro_contour.kernels import langevin_moves
+        >>> langevin_moves("independent").settings
+        {'noise': 'independent'}
     """
     noise = checks.one_of("noise", noise, NOISES)
     return Moves(partial(langevin, noise), {"noise": noise})
@@ -86,12 +92,24 @@ def langevin_moves(noise: str = "averaged") -> Moves:
 def underdamped_moves(
     momentum: float | None = None, friction: float | None = None, noise: str = "averaged"
 ) -> Moves:
-    """The moves of `diffusions.underdamped`.
+    """The moves of `diffusions.underdamped`, which keep their direction.
 
     Args:
-        momentum: as for `SGHMC`.
-        friction: as for `SGHMC`.
-        noise: as for `SGLD`.
+        momentum: c in [0, 1). None (default) for 0.9, or what `friction` says.
+        friction: instead of c, a friction above 0, as for `SGHMC`. None (default) for c as
+            `momentum` says.
+        noise: "averaged" (default) or "independent", as for `SGLD`.
+
+    Returns:
+        `Moves` for a `Kernel`.
+
+    Raises:
+        ValueError: an argument is out of its range, or both momentum and friction are given.
+
+    Example:
+        >>> from numpyro_contour.kernels import underdamped_moves
+        >>> underdamped_moves(momentum=0.8).settings
+        {'noise': 'averaged', 'momentum': 0.8}
     """
     momentum, friction = check_momentum(momentum, friction)
     noise = checks.one_of("noise", noise, NOISES)
@@ -107,11 +125,22 @@ def underdamped_moves(
 
 
 def nose_hoover_moves(momentum: float | None = None, noise: str = "averaged") -> Moves:
-    """The moves of `diffusions.nose_hoover`.
+    """The moves of `diffusions.nose_hoover`, whose friction adapts to the noise of the gradient.
 
     Args:
-        momentum: as for `SGNHT`.
-        noise: as for `SGLD`.
+        momentum: c in (0, 1), as for `SGNHT`. None (default) for 0.9.
+        noise: "averaged" (default) or "independent", as for `SGLD`.
+
+    Returns:
+        `Moves` for a `Kernel`.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Example:
+        >>> from numpyro_contour.kernels import nose_hoover_moves
+        >>> nose_hoover_moves().settles
+        True
     """
     if momentum is not None:
         momentum = checks.positive("momentum", momentum)

@@ -45,7 +45,7 @@ WITHOUT_FORMULA = {
     "counts, or takes things from one place to another": (
         "diagnostics.round_trips",
         "models.model_potential.constrained",
-        "models.plates.",
+        "models.handlers.",
         "models.handlers.",
         "core.samplers.chain.start",
         "core.samplers.guard.initial_guard",
@@ -56,12 +56,10 @@ WITHOUT_FORMULA = {
         "examples.faults.run",
     ),
     "what the kernels made of it sample is at the kernels": (
-        "kernels.base.SGMCMCKernel",
-        "kernels.contour_base.ContourKernel",
-        "kernels.momentum.Underdamped",
-        "kernels.momentum.NoseHoover",
-        "kernels.cyclical.Cyclical",
-        "kernels.replica_exchange.ReplicaExchange",
+        "kernels.Kernel",
+        "kernels.langevin_moves",
+        "kernels.underdamped_moves",
+        "kernels.nose_hoover_moves",
     ),
 }
 WITHOUT_SOURCE = {
@@ -99,7 +97,7 @@ WITHOUT_SOURCE = {
         "core.samplers.chain.",
         "core.samplers.guard.",
         "models.model_potential.constrained",
-        "models.plates.",
+        "models.handlers.",
         "models.handlers.",
         "examples.concrete.model",
         "examples.flights.regression",
@@ -114,17 +112,6 @@ WITHOUT_SOURCE = {
         "what the kernels made of it sample is at the kernels"
     ],
 }
-
-#: Arguments of a base that a kernel refuses, and so does not list.
-REFUSED = {
-    "ReplicaExchange": {"temperature"},
-    "ReplicaExchangeSGLD": {"temperature"},
-    "ReplicaExchangeSGHMC": {"temperature"},
-    "NoseHoover": {"friction"},
-    "SGNHT": {"friction"},
-    "ContourSGNHT": {"friction"},
-}
-
 
 # ---------------------------------------------------------------------------------- the pages
 
@@ -262,6 +249,8 @@ def constructors(found):
 
 def parameters(found):
     """Parameters by their names as a docstring has them, `*args` and `**kwargs` with stars."""
+    if "__signature__" in vars(found):  # of a named kernel, its shared arguments listed
+        return dict(inspect.signature(found).parameters)
     collected, rest = {}, None
     for function in constructors(found) if isinstance(found, type) else [found]:
         rest = None
@@ -276,8 +265,6 @@ def parameters(found):
             break
     if rest is not None:  # nobody takes them up by name
         collected[rest[0]] = rest[1]
-    for name in REFUSED.get(getattr(found, "__name__", ""), ()):
-        collected.pop(name, None)
     return collected
 
 

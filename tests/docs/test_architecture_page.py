@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 
 

@@ -54,10 +54,15 @@ _LEAST_WARMUP = 50
 class Climbing(Method):
     """Moves that climb to barriers of a stated height; the arguments are those of `ContourSGLD`."""
 
+    #: how many nats the barriers are above typical energies
     barrier: float
+    #: bins from below typical energies to above the barriers
     num_bins: int = NUM_BINS
+    #: the gain after the warm-up in nats a visit; None for m / k with m bins
     gain: Schedule | None = None
+    #: without effect here, as theta is learnt by another rule
     rho: float = 1.0
+    #: whether log theta is collected for each draw
     collect_theta: bool = True
 
     flattening = FLATTENING

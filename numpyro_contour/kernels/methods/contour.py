@@ -40,20 +40,33 @@ _LEAST_MARGIN = 20.0
 class Contour(Method):
     """Moves on the flattened density; the arguments are those of `ContourSGLD`."""
 
+    #: the energy partition; None to find it in the warm-up
     partition: EnergyPartition | None = None
+    #: bins of a partition that is found
     num_bins: int = 128
+    #: how much is flattened
     zeta: float = 0.75
+    #: schedule of the stochastic approximation; None for `robbins_monro()`
     gain: Schedule | None = None
+    #: where log theta of a bin stands, "forward", "midpoint" or "backward"
     interpolation: str = "forward"
+    #: whether Psi never rises with the energy
     one_sided: bool = True
+    #: lower bound of the gradient multiplier, or None
     multiplier_bound: float | None = -1.0
+    #: update of theta, "consistent", "csgld", "scalable" or "penalized"
     random_field: str = "consistent"
+    #: the penalty of "penalized"
     rho: float = 1.0
+    #: "consistent" or "piecewise"
     weight: str = "consistent"
+    #: known probabilities of the bins; None to learn them
     theta: Any = None
+    #: whether log theta is collected for each draw
     collect_theta: bool = True
-
+    #: zeta and the shape of Psi, from the arguments above
     flattening: Flattening = field(init=False, repr=False)
+
     settles = True
 
     def __post_init__(self) -> None:

@@ -18,7 +18,9 @@ _PEAK = 2.0
 class Cyclical(Method):
     """Steps that follow `samplers.cyclical`; the arguments are those of `CyclicalSGLD`."""
 
+    #: steps of a cycle
     cycle_length: int = 1000
+    #: share of a cycle that explores, in [0, 1)
     exploration: float = 0.5
 
     def __post_init__(self) -> None:

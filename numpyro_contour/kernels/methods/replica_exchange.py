@@ -48,9 +48,13 @@ def check_temperatures(temperatures: Any) -> tuple[Schedule, ...]:
 class ReplicaExchange(Method):
     """The coldest chain of several; the arguments are those of `ReplicaExchangeSGLD`."""
 
+    #: the ladder, two or more numbers above 0 or schedules, in ascending order
     temperatures: Sequence[ScalarOrSchedule] = (1.0, 3.0)
+    #: steps between offers of swaps
     swap_every: int = 1
+    #: "corrected" for the noise of energies, or "naive"
     swap: str = "corrected"
+    #: above 0; larger ones swap more often, with a bias
     correction_factor: float = 1.0
 
     # Hot replicas leave the place where tuning has ended, and the variance of energies is learnt.
