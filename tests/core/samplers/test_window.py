@@ -28,7 +28,7 @@ def walker(log_weights):
         init=lambda key, position, potential_and_grad: jnp.array(-1),
         step=lambda keys, state, potential_and_grad: state + 1,
         observe=lambda state: Counted(state, log_weights[state], jnp.array(0.0)),
-        place=lambda state, chain: state,
+        relocate=lambda state, chain: state,
     )
 
 
