@@ -41,8 +41,18 @@ def normal_run(name, seed=0, samples=60, y=None, **arguments):
 # --------------------------------------------------------------------------- chains
 
 
-@every_kernel
-@pytest.mark.parametrize("method", ["vectorized", jax.vmap], ids=["vectorized", "vmap"])
+METHODS = {"vectorized": "vectorized", "vmap": jax.vmap}
+TOGETHER = {(FIRST[0], "vectorized"), (FIRST[1], "vectorized"), (FIRST[0], "vmap")}
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        (name, method) if (name, method) in TOGETHER else in_second_tier(name, method)
+        for name in models.KERNELS
+        for method in METHODS
+    ],
+)
 def test_chain_methods_run_the_same_chains(name, method, two_chains):
     one_by_one = two_chains(name)
     if name in models.KINDS:
@@ -50,7 +60,7 @@ def test_chain_methods_run_the_same_chains(name, method, two_chains):
         sites = {"scale", "shares", "upper", "inside", "twice"}
     else:
         kernel, data, sites = models.normal_kernel(name), (models.normal_data(),), {"mu"}
-    together = models.run(kernel, 0, *data, chains=2, chain_method=method)
+    together = models.run(kernel, 0, *data, chains=2, chain_method=METHODS[method])
     expected, found = (m.get_samples(group_by_chain=True) for m in (one_by_one, together))
     assert found.keys() == expected.keys() == sites
     for site in expected:
@@ -119,7 +129,7 @@ def test_jit_model_args_changes_no_draw(name):
 
 
 @every_kernel
-@pytest.mark.parametrize("jit_model_args", [False, True])
+@pytest.mark.parametrize("jit_model_args", [in_second_tier(False), True])
 def test_a_second_run_compiles_nothing(name, jit_model_args, compilations, monkeypatch):
     # NumPyro shows no progress bar, and runs other code, where it sees these.
     for variable in ("CI", "PYTEST_XDIST_WORKER"):
@@ -148,8 +158,17 @@ def test_vectorized_chains_run_again(name):
 # --------------------------------------------------------------------------- warm-up, continuing
 
 
-@kinds
-@pytest.mark.parametrize("chains", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "chains"),
+    [
+        ("ContourSGLD", 1),
+        ("ReplicaExchangeSGHMC", 2),
+        in_second_tier("ContourSGLD", 2),
+        in_second_tier("ReplicaExchangeSGHMC", 1),
+        in_second_tier("SGLD", 1),
+        in_second_tier("SGLD", 2),
+    ],
+)
 def test_warmup_then_run_is_run(name, chains):
     y = models.normal_data()
     options = {"chains": chains, "chain_method": "vectorized" if chains > 1 else "sequential"}
@@ -243,7 +262,7 @@ def test_summary_prints(name, capsys):
 # --------------------------------------------------------------------------- copies and precision
 
 
-@every_kernel
+@one_kernel
 def test_pickled_kernel_state_and_run(name):
     y = models.normal_data()
     mcmc = finished(name)
@@ -289,7 +308,7 @@ def test_float64(names, run_python):
     assert run_python(FLOAT64, *names, JAX_ENABLE_X64="1").split() == list(names)
 
 
-@every_kernel
+@one_kernel
 def test_minibatches_and_full_data(name):
     """Both sample about the same posterior, which 100 rows make normal."""
     y = models.normal_data()

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
+from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition, robbins_monro
 from numpyro_contour.core.diffusions import langevin, nose_hoover, rmsprop, underdamped
@@ -183,7 +184,13 @@ def of_mixture(key, x):
 
 
 @pytest.mark.parametrize(
-    ("name", "bound"), [*((name, -1.0) for name in RANDOM_FIELDS), ("scalable", None)]
+    ("name", "bound"),
+    [
+        ("consistent", -1.0),
+        ("penalized", -1.0),
+        ("scalable", None),
+        *(in_second_tier(name, -1.0) for name in ("csgld", "scalable")),
+    ],
 )
 def test_nothing_is_nan_with_a_huge_zeta(name, bound):
     flattening = Flattening(1e6, multiplier_bound=bound)
