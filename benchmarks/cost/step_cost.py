@@ -118,7 +118,3 @@ def main(experiment: Experiment) -> str:
         "which the bare loop pays as well; a model of more work a row hides it.\n"
     )
     return text + "\n### A second run\n\n" + second_run(experiment.choose(100_000, 1000))
-
-
-if __name__ == "__main__":
-    print(main())

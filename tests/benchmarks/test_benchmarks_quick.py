@@ -43,9 +43,7 @@ def test_names_and_questions_name_benchmarks(capsys):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "name",
-    [
-        "accuracy.mixture",
-    ],
+    ["accuracy.mixture", "accuracy.coverage", "minibatches.modes_of_rows"],
 )
 def test_quick_forms_write_their_sections(name, tmp_path):
     from benchmarks.__main__ import main
@@ -55,14 +53,4 @@ def test_quick_forms_write_their_sections(name, tmp_path):
     text = (tmp_path / BENCHMARKS[name].page).read_text()
     assert text.count("<!-- ") == 1
     assert f"<!-- {name.split('.')[-1]} -->\n## " in text
-    assert text.count("| --- |") + text.count("| --- | ---") > 0
-
-
-@pytest.mark.slow
-def test_quick_figures(tmp_path):
-    from benchmarks.__main__ import main
-
-    main(["figures", "--quick", "--output", str(tmp_path)])
-    docs = {"trapped", "energy_histogram", "theta_trace", "energy_trace", "weights", "pair"}
-    docs |= {"mode_occupancy", "dashboard"}
-    assert {path.stem for path in (tmp_path / "figures").iterdir()} == docs
+    assert "\n| --- | --- " in text
