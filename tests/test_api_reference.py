@@ -45,7 +45,6 @@ WITHOUT_FORMULA = {
     "counts, or takes things from one place to another": (
         "diagnostics.round_trips",
         "models.model_potential.constrained",
-        "models.plates.",
         "models.handlers.",
         "core.samplers.chain.start",
         "core.samplers.guard.initial_guard",
@@ -99,7 +98,6 @@ WITHOUT_SOURCE = {
         "core.samplers.chain.",
         "core.samplers.guard.",
         "models.model_potential.constrained",
-        "models.plates.",
         "models.handlers.",
         "examples.concrete.model",
         "examples.flights.regression",
