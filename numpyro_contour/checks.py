@@ -1,4 +1,4 @@
-"""What users are told: errors that name the argument, and warnings at the user's own line."""
+"""Errors that name the argument, and warnings that point to the user's own line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a diagnosis is made from: the groups of an InferenceData, by the names of the field."""
+"""The evidence for a diagnosis: the groups of an InferenceData under the names used here."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Evidence:
     def log_weights(self) -> np.ndarray:
         """Log weights of mean 1 in each chain that has any, (chains, draws).
 
-        Weights that are no numbers count as none.
+        Weights that are not numbers count as 0.
         """
-        array = np.where(self.no_numbers, -np.inf, self.stored_log_weights)
+        array = np.where(self.not_numbers, -np.inf, self.stored_log_weights)
         return normalised(array).log_weights
 
     @cached_property
@@ -64,7 +64,7 @@ class Evidence:
         return array.astype(np.float64)
 
     @cached_property
-    def no_numbers(self) -> np.ndarray:
+    def not_numbers(self) -> np.ndarray:
         """Which log weights are NaN or infinite, (chains, draws)."""
         return np.isnan(self.stored_log_weights) | np.isposinf(self.stored_log_weights)
 

@@ -17,7 +17,7 @@ from numpyro_contour.statistics.flatness import (
 _MOST_DRIFT = 0.15
 _MOST_SPREAD = 0.2
 _MOST_DIFFERENCE = 0.2
-# Noise of so many bins moves draws between bins.
+# Noise of more than this, in bin widths, moves draws between bins.
 _SHARP = 0.5
 _NOT_COLLECTED = "Theta was not collected: `collect_theta=True` shows how it moved."
 

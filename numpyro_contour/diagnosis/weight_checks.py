@@ -25,9 +25,9 @@ def weights(evidence: Evidence) -> list[Verdict]:
         words = f"No draw of chain {chain} has any weight."
         advice = "Its moves were all refused, or made while a cycle explored or cooled."
         return [verdict(name, 0, _LEAST_SHARE, True, words, advice)]
-    broken = int(evidence.no_numbers.sum())
+    broken = int(evidence.not_numbers.sum())
     if broken:
-        words = f"{broken} of the {evidence.no_numbers.size} log weights are not numbers."
+        words = f"{broken} of the {evidence.not_numbers.size} log weights are not numbers."
         advice = "Check the model for NaN at the draws that have them."
         return [verdict(name, broken, 0, True, words, advice)]
     share = kish_share(evidence.log_weights)
@@ -52,7 +52,7 @@ def weights(evidence: Evidence) -> list[Verdict]:
 
 
 def by_bin(evidence: Evidence) -> list[Verdict]:
-    r"""The paper's weights, constant in a bin, beside the continuous ones of its drift.
+    r"""The paper's weights, constant in a bin, compared with the continuous ones of its drift.
 
     At a slope of log theta of -1 the logarithms differ by :math:`\zeta` times the width over
     :math:`\sqrt{12}`, as a standard deviation over the bin.

@@ -22,12 +22,13 @@ from numpyro_contour.models.row_terms import row_energies, terms_outside
 #: Memory that a pass over all rows may take, in bytes.
 CHUNK_BYTES = 256 * 2**20
 
-# From so many rows on differences are integrals of derivatives, by Simpson's rule, wherever both
-# agree to within rounding: the rounding of energies has a mean of some 1e-8 a row.
+# From this number of rows on, differences of energies are integrals of derivatives by Simpson's
+# rule, wherever the two agree to within rounding: energies have a mean rounding error of about
+# 1e-8 per row, which adds up.
 _SMOOTH_FROM = 100_000
 _ROUNDING = 1e-6
 
-# Positions that are evaluated at once: reading rows costs more than a few more positions on them.
+# Positions that are evaluated at once: reading the rows costs more than a few more positions.
 _FEWEST_POSITIONS, _MOST_POSITIONS = 8, 64
 
 
@@ -41,7 +42,7 @@ class Reference(NamedTuple):
 
 
 class FullEnergy(NamedTuple):
-    """What all rows say of a position."""
+    """The energy of a position over all rows, and the noise of its estimate."""
 
     #: the potential energy in nats, less that of the reference where there is one
     energy: Sum
@@ -146,7 +147,7 @@ class FullData:
         return FullEnergy(energy, noise)
 
     def _difference(self, flat: jax.Array, group: Group, reference: Reference | None) -> Callable:
-        """The energies of a piece's rows, and what of them is noise in a minibatch."""
+        """The energies of the rows of a piece, and the part that is noise in a minibatch."""
 
         def of_piece(rows: dict, counted: jax.Array) -> tuple[jax.Array, jax.Array]:
             def energies(x: jax.Array) -> jax.Array:
@@ -175,9 +176,9 @@ class FullData:
         return of_piece
 
     def sharing(self, reference: Reference | None) -> tuple[FullData, int]:
-        """For `at` over several positions together, which share the rows: and how many those are.
+        """Full data for evaluating several positions at once with `at`, and their number.
 
-        Where all rows of so many do not fit into the chunk, it is the pieces that get smaller.
+        The positions share the rows and the memory of a chunk: its pieces get smaller.
         """
         flat = jnp.zeros(sum(math.prod(jnp.shape(x)) for x in jax.tree.leaves(self.like)))
         size = sum(
@@ -210,7 +211,7 @@ class FullData:
 def _scatter(
     sums: jax.Array, values: jax.Array, group: Group, kept: Group, rows: dict[str, jax.Array]
 ) -> jax.Array:
-    """Sums over the plates that are not kept, added where the rows of the others belong."""
+    """Sums with those of a piece added: over the plates that are not kept, at its rows."""
     part = values.sum([axis for axis, name in enumerate(group) if name not in kept])
     if not kept:
         return sums + part

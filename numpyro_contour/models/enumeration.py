@@ -90,10 +90,10 @@ def enumerated_energy(
     dim: int,
     group: tuple[str, ...] | None,
 ) -> jax.Array:
-    """The part of a potential energy with discrete sites summed out that one group brings.
+    """The part of one group in a potential energy with discrete sites summed out.
 
-    A group is the observations inside the same subsampled plates, whose energies are not scaled
-    here; None stands for all that is not inside any.
+    A group holds the observations inside the same subsampled plates. Their energies are not scaled
+    here. None stands for everything outside all subsampled plates.
     """
     from numpyro.contrib.funsor import config_enumerate, enum
 
@@ -108,7 +108,7 @@ def plate_scale(group: tuple[str, ...], plates: SubsamplePlates) -> float:
 
 
 class _one_group(numpyro.primitives.Messenger):
-    """Handler that takes away the plates' scales, and masks all that is not of one group."""
+    """Handler that removes the scales of plates and masks everything outside one group."""
 
     def __init__(self, fn: Callable, plates: SubsamplePlates, keep: tuple[str, ...] | None):
         super().__init__(fn)

@@ -112,7 +112,7 @@ class ModelPotential:
 
     def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
         """The model over the given rows."""
-        # A constant seed: what is random beside the latent sites must not change between steps.
+        # A constant seed: anything random besides the latent sites must not change between steps.
         seeded = numpyro.handlers.seed(self.model, random.key(0))
         return subsample_rows(seeded, indices)
 
@@ -197,7 +197,7 @@ class ModelPotential:
         return observe()
 
     def finite_on_all_rows(self, position: dict) -> jax.Array:
-        """Whether the energy is finite over every row, a few thousand rows at a time."""
+        """Whether the energy of every row is finite, a few thousand rows at a time."""
         finite = [self._finite_on_all_rows_of(group, position) for group in self.groups]
         return jnp.stack(finite).all() if finite else jnp.isfinite(self.full(position))
 

@@ -20,7 +20,7 @@ from numpyro_contour.models.model_potential import ModelPotential
 
 
 class Term(NamedTuple):
-    """The part of a potential energy that one site brings."""
+    """The part of one site in a potential energy."""
 
     #: energies in nats of the site's rows, scaled to all rows of the data
     values: jax.Array
@@ -29,14 +29,14 @@ class Term(NamedTuple):
 
 
 class _record_terms(numpyro.primitives.Messenger):
-    """Handler that notes the energy of every site, not summed over its rows."""
+    """Handler that records the energy of every site, not summed over its rows."""
 
     def __init__(self, fn: Callable):
         super().__init__(fn)
         self.terms: dict[str, Term] = {}
 
     def postprocess_message(self, msg: dict[str, Any]) -> None:
-        """Note the site's energy, as `numpyro.infer.util.log_density` computes it."""
+        """Record the site's energy, as `numpyro.infer.util.log_density` computes it."""
         if msg["type"] != "sample":
             return
         intermediates = [msg["intermediates"]] if msg["intermediates"] else []
@@ -72,7 +72,7 @@ def terms(
 
 
 def terms_outside(potential: ModelPotential, position: dict) -> dict[str, jax.Array]:
-    """Energies that add up to the part of the potential energy that is not subsampled."""
+    """Energies that add up to the potential energy outside all subsampled plates."""
     first = potential.plates.first_rows()
     if potential.first_available_dim is not None:
         return {"": potential.of_group(position, first, None)}

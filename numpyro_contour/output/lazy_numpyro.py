@@ -1,7 +1,7 @@
-"""A remedy for `import arviz` before numpyro, with arviz 1.x.
+"""A workaround for `import arviz` before numpyro, with arviz 1.x.
 
-ArviZ then puts a module in place that loads numpyro at its first use, and submodules that are
-loaded in the course of that are no attributes of their packages. ArviZ itself asks for some.
+ArviZ then installs a module that loads numpyro at its first use. Submodules that are loaded in the
+course of that do not become attributes of their packages, but ArviZ itself asks for some of them.
 """
 
 from __future__ import annotations

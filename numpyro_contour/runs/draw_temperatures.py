@@ -1,4 +1,4 @@
-"""The temperatures at which the draws of a run were made, where a schedule changes them."""
+"""The temperature of each draw, where a schedule changes it during the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpyro_contour.schedules import Constant
 
 
 def draw_temperatures(run: FinishedRun) -> tuple[np.ndarray, np.ndarray] | None:
-    """Of each draw the lowest and the highest temperature of the steps it stands for.
+    """The lowest and the highest temperature of the steps that each draw stands for.
 
     Two arrays (chains, draws); None where the temperature is a number.
     """
@@ -33,7 +33,7 @@ def draw_temperatures(run: FinishedRun) -> tuple[np.ndarray, np.ndarray] | None:
 def at_final_temperature(run: FinishedRun) -> np.ndarray | None:
     """Whether each draw was made at the temperature of the last one, (chains, draws).
 
-    None where the temperature is a number. Draws of other temperatures are of other densities.
+    None where the temperature is a number. Draws at another temperature have another density.
     """
     found = draw_temperatures(run)
     if found is None:

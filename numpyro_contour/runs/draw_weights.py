@@ -11,8 +11,8 @@ from numpyro_contour.runs.weights_over_all_rows import full_data_correction
 from numpyro_contour.statistics.weights import NormalisedWeights, normalised
 
 _THETAS = ("online", "final")
-# Where the last theta would change the logarithms of the weights by more than this, as a standard
-# deviation over the draws of a chain, it was another theta that shaped the draws.
+# If the last theta would change the log weights of a chain by more than this (standard deviation
+# over its draws), the draws were shaped by a different theta.
 _MOST_CHANGE = 0.2
 
 
@@ -42,7 +42,7 @@ def _log_weights(run: FinishedRun, theta: str, energy: str | None) -> np.ndarray
 
 
 def _by_final_theta(run: FinishedRun, online: np.ndarray) -> np.ndarray:
-    """Log weights by the last theta: those of the chosen draws corrected from the online one."""
+    """Log weights by the last theta, from the online ones and the two weights of each draw."""
     final = run.log_flattening(run.fields["potential_energy_estimate"])
     draw = run.per_draw("draw_log_weight").astype(np.float64)
     own = final + run.per_draw("log_time_weight").astype(np.float64)
@@ -51,7 +51,7 @@ def _by_final_theta(run: FinishedRun, online: np.ndarray) -> np.ndarray:
 
 
 def _refuse_drift(final: np.ndarray, online: np.ndarray) -> None:
-    """Refuse the last theta where it is not the one that shaped the draws.
+    """Refuse the last theta if the draws were shaped by a different one.
 
     Raises:
         ValueError: the weights would change by more than `_MOST_CHANGE`.

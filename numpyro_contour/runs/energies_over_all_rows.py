@@ -1,4 +1,4 @@
-"""After a run on noisy energies: the energy of each draw over all data, and how noisy it was."""
+"""The energy of each draw over all rows, and the noise of the estimate that the run saw."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.runs.chunks import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
 
-# Evaluations of a noisy potential of the user's from which its noise at a draw is told.
+# Evaluations of the user's noisy potential from which its noise at a draw is estimated.
 _EVALUATIONS = 64
-# Draws that are evaluated at once then.
+# Draws of such a run that are evaluated at once.
 _AT_ONCE = 256
 # Seconds after which a progress bar appears.
 _PATIENCE = 2.0
@@ -36,7 +36,7 @@ class FullEnergies(NamedTuple):
 
 
 def full_energies(run: FinishedRun) -> FullEnergies:
-    """Computed once for a run, in chunks of bounded memory, with a progress bar."""
+    """The energies of all draws, computed once per run, with a progress bar."""
     if "full_energies" not in run.computed:
         run.computed["full_energies"] = _compute(run)
     return run.computed["full_energies"]
@@ -95,7 +95,7 @@ def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
 
 
 def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callable, int]:
-    """Noisy potentials of the user's: their noise at a draw is told from repeated evaluations."""
+    """The user's own noisy potential: repeated evaluations estimate its noise at a draw."""
     exact = run.exact_energy()
 
     @jax.jit

@@ -28,24 +28,24 @@ from numpyro_contour.runs.draw_temperatures import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.errors import mcse_of_mean
 
-# Gradients over all data of so many draws, and of fewer where that takes more than so many
-# elementary operations, some seconds of them.
+# The most draws at which gradients over all data are computed, and the most elementary
+# operations, a few seconds' worth, that they may take together.
 _DRAWS = 2000
 _OPERATIONS = 2e10
-# With fewer draws nothing could be told, and with fewer in a chain no standard error.
+# With fewer draws the check has no power; with fewer in a chain there is no standard error.
 _FEWEST = 100
 _FEWEST_OF_CHAIN = 4
-# Of more coordinates than this, so many evenly spaced ones are looked at.
+# The most coordinates that are checked; of more, evenly spaced ones are.
 _COORDINATES = 200
-# Draws at once, where the gradient at one takes no more than so many operations.
+# Draws that are evaluated at once, if a gradient takes no more operations than the second number.
 _AT_ONCE = 8
 _FEW_OPERATIONS = 1e6
-# Draws without a finite gradient are left out if they hold no more than this share of the weight.
+# Draws without a finite gradient are left out if their share of the weight is at most this.
 _MOST_LEFT_OUT = 0.01
 
 
 def equipartition(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | None:
-    r"""Of each unconstrained coordinate the mean of :math:`(x_i - \mu_i) \partial_i U / \tau`.
+    r"""For each unconstrained coordinate, the mean of :math:`(x_i - \mu_i) \partial_i U / \tau`.
 
     Args:
         run: a finished run.
@@ -72,7 +72,7 @@ def equipartition(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | Non
         chains = _evenly(len(log_weights), at_most // _FEWEST_OF_CHAIN)
         draws = weighed[_evenly(weighed.size, at_most // chains.size)]
         x, slope = gradients.at(chains, draws)
-    except Exception as error:  # a pass over the model that the user has not asked for
+    except Exception as error:  # the user did not ask for this pass over the model
         _warn(f"gradients over all data failed: {type(error).__name__}: {error}")
         return None
     weights = np.exp(log_weights[np.ix_(chains, draws)])
@@ -144,7 +144,7 @@ class _Gradients:
 
     def at(self, chains: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Positions and the gradients there, (chains, draws, chosen) each, in float64."""
-        # A divisor, so that what is left over is not compiled by itself.
+        # A divisor of the number of draws: a smaller last batch would be compiled separately.
         at_once = math.gcd(chains.size * draws.size, _AT_ONCE)
         at_once = at_once if self.operations <= _FEW_OPERATIONS else 1
 
@@ -156,7 +156,7 @@ class _Gradients:
             return lax.map(of_draw, kept, batch_size=at_once)
 
         rows, columns = (places.ravel() for places in np.meshgrid(chains, draws, indexing="ij"))
-        # Where the draws are: those that are not kept must not be moved to a device.
+        # Selected where the draws are stored: the others must not be moved to a device.
         kept = [leaf[rows, columns] for leaf in jax.tree.leaves(self._draws)]
         shape = (chains.size, draws.size, self._size)
         x, slope = (
@@ -167,7 +167,7 @@ class _Gradients:
 
 
 def unconstrained(potential: ModelPotential, values: dict, like: dict) -> dict[str, jax.Array]:
-    """The inverse of `minibatch.constrained`, of the latent sites."""
+    """The inverse of `constrained`, for the latent sites."""
     model = potential.rows(potential.plates.first_rows())
     latent = {name: values[name] for name in like}
     substituted = numpyro.handlers.substitute(model, data=latent)

@@ -1,7 +1,7 @@
 """A finished run: all that is known of it afterwards, in one object.
 
-Whatever is computed after a run is computed from a `FinishedRun`. No other file reads an `MCMC` of
-NumPyro, and none of its rooms asks a kernel of this package anything.
+Everything after a run is computed from a `FinishedRun`. No other file reads NumPyro's `MCMC`, and
+no other file of the rooms above the kernels reads a kernel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FinishedRun:
     #: keyword arguments of the model
     model_kwargs: dict
     num_chains: int
-    #: draws that were made for each one that was kept
+    #: draws of the chain for each one that was kept
     thinning: int
     #: whether the user wants to see progress bars
     progress_bar: bool
@@ -49,7 +49,7 @@ class FinishedRun:
     samples: Any
     #: what was collected with each draw, arrays (chains, draws, ...) by name
     fields: Mapping[str, Any]
-    #: what was computed from this run at the first request, by name
+    #: results that are computed once, by name
     computed: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -219,7 +219,7 @@ _computed = weakref.WeakKeyDictionary()
 
 
 def _computed_from(mcmc: MCMC, state: Any) -> dict[str, Any]:
-    """What was computed from the last run of an `MCMC`; it begins empty after another run."""
+    """The results computed once from the last run of an `MCMC`; empty after another run."""
     known = _computed.get(mcmc)
     if known is None or known[0] is not state:
         known = _computed[mcmc] = (state, {})

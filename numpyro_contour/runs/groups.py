@@ -1,4 +1,4 @@
-"""What a finished run says beside its draws, as groups of an InferenceData."""
+"""The groups of an InferenceData that describe a run, apart from its draws."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from numpyro_contour.runs.warmup_group import warmup_dataset
 from numpyro_contour.schedules import Constant
 from numpyro_contour.statistics.weights import NormalisedWeights
 
-#: numbers of each draw that are the states' own
+#: fields of the state that are exported for each draw
 _PER_DRAW = ("step_size", "energy_bin", "gradient_multiplier")
-#: what a chain has counted up to each draw
+#: counts since the start of the run, up to each draw
 _COUNTED = ("steps", "refused", "clipped", "bounded")
 
 
 def run_groups(
     run: FinishedRun, weights: NormalisedWeights, energy: str | None, collect_theta: bool | int
 ) -> dict[str, xr.Dataset]:
-    """The groups `sample_stats`, `energy_partition` and `warmup` of those that there are."""
+    """The groups `sample_stats` and, where they exist, `energy_partition` and `warmup`."""
     stats = _sample_stats(run, weights.log_weights, energy)
     chains, draws = weights.log_weights.shape
     groups = {
@@ -55,7 +55,7 @@ def attributes(run: FinishedRun) -> dict[str, Any]:
 def _sample_stats(
     run: FinishedRun, log_weight: np.ndarray, energy: str | None
 ) -> dict[str, np.ndarray]:
-    """The variables (chain, draw) of the group `sample_stats`, theta and swaps not among them."""
+    """The variables (chain, draw) of the group `sample_stats`, without theta and swaps."""
     seen = run.per_draw("potential_energy_estimate")
     offsets = run.energy_offsets[:, None]
     stats = {"log_weight": log_weight}
@@ -91,7 +91,7 @@ def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -
 
 
 def _add_swaps(stats: xr.Dataset, run: FinishedRun) -> None:
-    """What replica exchange has counted and learnt up to each draw."""
+    """The swap rates and energy variances of replica exchange, up to each draw."""
     for name, dim in (("swap_rates", "pair"), ("energy_variance", "replica")):
         if name in run.fields:
             stats[name] = (("chain", "draw", dim), run.per_draw(name))

@@ -1,4 +1,4 @@
-"""The flattening function as a chain with noisy energies feels it."""
+"""The flattening function averaged over the noise of the energy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the warm-up of a run has found."""
+"""What the warm-up of a run found, as a group of an InferenceData and in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpyro_contour.adaptation.window import SD_RANGE
 from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.finished_run import FinishedRun
 
-# An energy that spreads less than this share of itself is at rest: it is rounded to that.
+# A chain whose energy varies by less than this share of itself is at rest: float32 rounds so much.
 _AT_REST = 1e-7
 
 
@@ -63,7 +63,7 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
 
 
 def noise_text(run: FinishedRun) -> str | None:
-    """How noisy energies and gradients of a run were; None where they were exact or given."""
+    """A sentence on the noise of energies and gradients; None where it was not measured."""
     group = warmup_dataset(run)
     if group is None or not (group["energy_noise"] > 0).any():
         return None
@@ -80,7 +80,7 @@ def noise_text(run: FinishedRun) -> str | None:
 
 
 def _median_and_worst(by_chain: xr.DataArray, form: str) -> str:
-    """The median over the chains, and the worst chain's where it is more than twice that."""
+    """The median over the chains, and the worst chain if it has more than twice that."""
     median, worst = float(by_chain.median()), float(by_chain.max())
     return f"{median:{form}}" + (f", worst chain {worst:{form}}" if worst > 2 * median else "")
 

@@ -1,4 +1,4 @@
-"""From weights at the noisy energies of a run to weights at the energies over all data."""
+"""The weights of draws at their energies over all rows, from those at the noisy energies."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from numpyro_contour.runs.smoothed_flattening import smoothed
 
 
 def full_data_correction(run: FinishedRun, theta: str) -> np.ndarray:
-    r"""What is added to the log weights of a run with noisy energies, (chains, draws).
+    r"""The correction that is added to the log weights of a run with noisy energies.
 
     .. math:: \zeta\,[\log\Psi^{\sigma(x)}_\theta(U(x)) - \log\Psi_\theta(\tilde U(x))],
               \qquad \log\Psi^\sigma(u) = E[\log\Psi(u + \sigma\xi)]
 
-    A chain on noisy energies flattens by the smoothed function, at the full energy of the draw and
-    with the noise at the draw's own position, and a draw that stands for a window was chosen by
-    the weight at its noisy one.
+    A chain with noisy energies flattens by the smoothed function. It is evaluated at the draw's
+    energy over all rows, with the noise at the draw's own position. The draw that stands for a
+    window was selected by its weight at the noisy energy, which is therefore divided out.
 
     Args:
         run: a run of a contour kernel.
         theta: "online", theta as the draw's window left it, or "final".
+
+    Returns:
+        Differences of log weights, (chains, draws).
     """
     full = full_energies(run)
     seen = run.per_draw("potential_energy_estimate").astype(np.float64)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-#: of so many variables, the worst by a quick look, exact figures are computed
+#: exact figures are computed for this many variables, the worst by a quick look
 LOOKED_AT = 30
 
 
 def quick_sizes(values: np.ndarray) -> np.ndarray:
-    """Effective sizes by the means of batches, of many variables at once; the order matters."""
+    """Effective sample sizes of many variables by batch means; good enough to rank them."""
     draws = values.shape[1]
     batch = max(2, int(draws**0.5))
     count = draws // batch
@@ -19,7 +19,7 @@ def quick_sizes(values: np.ndarray) -> np.ndarray:
 
 
 def quick_rhat(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The spread of the chains' means over that within, of many variables at once."""
+    """The variance of the chains' means over that within the chains, of many variables."""
     means = (weights[..., None] * values).mean(1)
     squares = (weights[..., None] * (values - means[:, None]) ** 2).mean((0, 1))
     return means.var(0) / np.maximum(squares, 1e-300)

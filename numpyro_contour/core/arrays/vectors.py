@@ -41,16 +41,10 @@ def leaf_names(tree: Any) -> list[str]:
     return [name.removesuffix(".") for name in names]
 
 
-def coordinate_names(tree: Any, batch: int = 0) -> list[str]:
-    """Names of the coordinates of `ravel`, as `name[i, j]`; leaves have `batch` leading axes."""
+def coordinate_names(tree: Any) -> list[str]:
+    """Names of the coordinates of `ravel`, as `name[i, j]`."""
     return [
         f"{name}[{', '.join(map(str, place))}]" if place else name
         for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree))
-        for place in np.ndindex(jnp.shape(leaf)[batch:])
+        for place in np.ndindex(jnp.shape(leaf))
     ]
-
-
-def by_chain(leaf: Any, ndim: int) -> np.ndarray:
-    """A field of a state with the chain as first axis; the field of one chain has `ndim` axes."""
-    array = np.asarray(leaf)
-    return array[None] if array.ndim == ndim else array

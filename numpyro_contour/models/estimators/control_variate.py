@@ -16,7 +16,7 @@ from numpyro_contour.models.estimators.minibatch import plain_on_rows, summed
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import terms
 
-# Minibatches from which the noise of two estimators at one position is told.
+# Minibatches from which the noise of an estimator at a position is estimated.
 _COMPARED = 32
 
 
@@ -106,16 +106,17 @@ def least_noisy(
 ) -> Anchor:
     """The anchor whose control variate has the least noise at a position.
 
-    Noise of the energy, which contour sees, and of the preconditioned gradient count alike.
+    The measure is the product of the variances of the energy and of the preconditioned gradient.
 
     Args:
         key: random key.
         potential: the potential energy of a model with subsample plates.
         like: an unconstrained position of the model.
-        position: where the noise is told, (d,).
+        position: where the noise is estimated, (d,).
         anchors: several, along a leading axis.
         preconditioner: the diagonal of M, (d,).
-        or_none: whether it is the first one, with weight 0, where a minibatch alone has less noise.
+        or_none: whether to return the first one, with weight 0, where a minibatch alone has less
+            noise.
     """
     keys = random.split(key, _COMPARED)
     estimate = _controlled_on_rows(potential, like)
