@@ -66,8 +66,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/diffusions/nose_hoover.py",
-        "friction + 0.5 * friction_change(",
-        "friction - 0.5 * friction_change(",
+        "friction + 0.5 * friction_change(moving)",
+        "friction - 0.5 * friction_change(moving)",
         "core/diffusions",
     ),
     Mutant("core/diffusions/rmsprop.py", "(1 - decay**count)", "(1 - decay)", "core/diffusions"),
