@@ -66,8 +66,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/diffusions/nose_hoover.py",
-        "friction + 0.5 * heat(moving)",
-        "friction - 0.5 * heat(moving)",
+        "friction + 0.5 * friction_change(moving)",
+        "friction - 0.5 * friction_change(moving)",
         "core/diffusions",
     ),
     Mutant("core/diffusions/rmsprop.py", "(1 - decay**count)", "(1 - decay)", "core/diffusions"),
@@ -136,9 +136,7 @@ MUTANTS = [
         "(variance[:-1] + variance[1:])",
         "core/samplers",
     ),
-    Mutant(
-        "core/samplers/contour.py", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"
-    ),
+    Mutant("core/samplers", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"),
     Mutant(
         "core/samplers/contour.py",
         "drift.gradient_multiplier,",
@@ -176,7 +174,7 @@ MUTANTS = [
     ),
     Mutant("models/estimators", "least[place] <= limit", "least[place] > limit", "models"),
     # kernels
-    Mutant("kernels", "(1 + c) * langevin", "(1 - c) * langevin", "adaptation"),
+    Mutant("kernels", "(1 + c) * of_langevin", "(1 - c) * of_langevin", "adaptation"),
     Mutant("kernels", "PEAK = 2.0", "PEAK = 1.0", "adaptation"),
     Mutant("kernels", "constrained(potential, z)", "z", "kernels models"),
     Mutant(
@@ -185,11 +183,11 @@ MUTANTS = [
         "sampler.partition.lower - rise",
         "models kernels adaptation",
     ),
-    Mutant("kernels", "wrapper(self._model_or_fail())", "self._model_or_fail()", "models"),
-    Mutant("kernels", "trust = 1.0 if exact", "trust = 0.5 if exact", "kernels models"),
+    Mutant("kernels", "wrapper(source.model_or_fail())", "source.model_or_fail()", "models"),
+    Mutant("kernels", "1.0 if energy_is_callable else 0.0", "0.0", "kernels models"),
     Mutant("kernels", "energy_noise / variance", "energy_noise * variance", "models runs kernels"),
     # statistics
-    Mutant("statistics", "np.mean(np.exp(log_weights", "np.sum(np.exp(log_weights", "statistics"),
+    Mutant("statistics", "- np.log(log_weights.shape[1])", "", "statistics"),
     Mutant("statistics", "(weights**2).sum() / weights.size", "weights.sum()", "statistics"),
     Mutant("statistics", "(draws - 1) / draws", "(draws + 1) / draws", "statistics"),
     Mutant("statistics", "np.cumsum(ranked) - ranked / 2", "np.cumsum(ranked)", "statistics"),
@@ -213,7 +211,7 @@ MUTANTS = [
     # output
     Mutant("output", "(number / weights.sum())", "(number / weights.size)", "output"),
     Mutant("output", "rng.random() + np.arange(number)", "np.arange(number)", "output"),
-    Mutant("output", "True), weights.log_weights", "True), 2 * weights.log_weights", "output"),
+    Mutant("output", "samples, weights.log_weights", "samples, 2 * weights.log_weights", "output"),
     Mutant("output", "np.floor(expected + 1e-9)", "np.ceil(expected + 1e-9)", "output"),
     Mutant("output", "column.loc[{metric: label}] = ", "_ = ", "output"),
     # plots
