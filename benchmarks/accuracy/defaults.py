@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import time
 from dataclasses import replace
 from typing import Any
@@ -20,11 +21,11 @@ QUICK = ("mix1", "gauss20d")
 
 
 def run(
-    target: Target, kernel_class: type = ContourSGLD, chains: int | None = None, **arguments: Any
+    target: Target, make_kernel: Callable = ContourSGLD, chains: int | None = None, **arguments: Any
 ) -> MCMC:
     """A run with nothing given but the target."""
     chains = target.chains if chains is None else chains
-    kernel = kernel_class(
+    kernel = make_kernel(
         target.model, potential_fn=target.potential, num_steps=target.num_steps, **arguments
     )
     return runs.run(

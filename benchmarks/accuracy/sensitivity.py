@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,21 +18,33 @@ from benchmarks.shared.tables import markdown_table
 from numpyro_contour import ContourSGLD
 from numpyro_contour.adaptation.energies import SIZE
 from numpyro_contour.adaptation.pilot import BIN_WIDTH
+from numpyro_contour.kernels import FoundStep, Kernel, langevin_moves
+from numpyro_contour.kernels.methods import Contour
+from numpyro_contour.kernels.moves import langevin_step
 
 
-class Scaled(ContourSGLD):
+def scaled(
+    model: Any = None,
+    step_size_factor: float = 1.0,
+    range_factor: float = 1.0,
+    bins_factor: float = 1.0,
+    collect_theta: bool = True,
+    **arguments: Any,
+) -> Kernel:
     """`ContourSGLD` with step size, range and bins multiplied after they were found."""
+    method = Contour(
+        num_bins=round(128 * bins_factor),
+        bin_width=BIN_WIDTH * range_factor / bins_factor,
+        collect_theta=collect_theta,
+    )
+    moves = replace(langevin_moves(), found_step=partial(scaled_step, step_size_factor))
+    return Kernel(model, moves=moves, method=method, **arguments)
 
-    def __init__(
-        self, *arguments: Any, step_size_factor: float, range_factor: float, bins_factor: float, **k
-    ):
-        super().__init__(*arguments, num_bins=round(128 * bins_factor), **k)
-        self._factor = step_size_factor
-        self._bin_width = BIN_WIDTH * range_factor / bins_factor
 
-    def _diffusion(self, warmup: Any, z: Any) -> Any:
-        diffusion, step_size = super()._diffusion(warmup, z)
-        return diffusion, lambda count: self._factor * step_size(count)
+def scaled_step(factor: float, *arguments: Any) -> FoundStep:
+    """The step size of Langevin moves, multiplied."""
+    found = langevin_step(*arguments)
+    return found._replace(step_size=factor * found.step_size)
 
 
 class Pooled(ContourSGLD):
@@ -70,10 +84,10 @@ CHAINS = 32
 FEW = ("regression", "poisson", "logistic")
 
 
-def error_of(target: Target, kernel_class: type, **arguments: Any) -> float:
+def error_of(target: Target, make_kernel: Callable, **arguments: Any) -> float:
     """The error of a single chain."""
     chains = 8 if target.name in FEW else CHAINS
-    mcmc = run(target, kernel_class, chains, collect_theta=False, **arguments)
+    mcmc = run(target, make_kernel, chains, collect_theta=False, **arguments)
     return next(iter(figures_of(target, mcmc).values()))
 
 
@@ -90,7 +104,7 @@ def main(experiment: Experiment) -> str:
             continue
         if experiment.quick:
             target = replace(target, steps=1000, warmup=1000)
-        errors = [error_of(target, Scaled, **one | factors) for factors in columns.values()]
+        errors = [error_of(target, scaled, **one | factors) for factors in columns.values()]
         errors.append(error_of(target, Pooled))
         worst = max(errors[1:-1]) / errors[0]
         rows.append([name, *(f"{error:.3f}" for error in errors[:-1]), f"{worst:.2f}"])

@@ -66,11 +66,12 @@ def refuse(arguments: Any, name: str, why: str) -> None:
         raise checks.fail(name, arguments[name], f"nothing: {why}")
 
 
-def split(arguments: Any, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments that a part takes, and the others."""
-    own = inspect.signature(part).parameters
-    of_part = {name: value for name, value in arguments.items() if name in own}
-    return of_part, {name: value for name, value in arguments.items() if name not in own}
+def split(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of the contour method, and those of the kernel."""
+    shared = get_type_hints(OneTemperature)
+    own = {name for name in get_type_hints(ContourArguments) if name not in shared}
+    contour = {name: value for name, value in arguments.items() if name in own}
+    return contour, {name: value for name, value in arguments.items() if name not in own}
 
 
 def with_signature(*parts: Any) -> Callable[[Named], Named]:

@@ -65,6 +65,6 @@ class ContourSGHMC(Kernel):
         noise: str = "averaged",
         **arguments: Unpack[ContourArguments],
     ):
-        contour, others = split(arguments, Contour)
+        contour, others = split(arguments)
         moves, method = underdamped_moves(momentum, friction, noise), Contour(**contour)
         super().__init__(model, potential_fn, moves=moves, method=method, **others)

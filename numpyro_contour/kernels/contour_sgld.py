@@ -98,7 +98,7 @@ class ContourSGLD(Kernel):
     ):
         given = {"num_bins": num_bins, "zeta": zeta}
         given = {name: value for name, value in given.items() if value is not None}
-        contour, others = split({**arguments, **given}, Contour)
+        contour, others = split({**arguments, **given})
         method = (
             Contour(**contour)
             if barrier is None

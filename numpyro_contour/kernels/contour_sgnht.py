@@ -64,6 +64,6 @@ class ContourSGNHT(Kernel):
         **arguments: Unpack[ContourArguments],
     ):
         refuse(arguments, "friction", "the friction adapts")
-        contour, others = split(arguments, Contour)
+        contour, others = split(arguments)
         moves, method = nose_hoover_moves(momentum, noise), Contour(**contour)
         super().__init__(model, potential_fn, moves=moves, method=method, **others)

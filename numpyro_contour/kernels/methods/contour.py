@@ -64,6 +64,8 @@ class Contour(Method):
     theta: Any = None
     #: whether log theta is collected for each draw
     collect_theta: bool = True
+    #: width of a bin of a partition that is found, in standard deviations of the energy
+    bin_width: float = BIN_WIDTH
     #: zeta and the shape of Psi, from the arguments above
     flattening: Flattening = field(init=False, repr=False)
 
@@ -175,7 +177,7 @@ class Contour(Method):
                 seen.renews,
                 sampler.partition,
                 sampler.theta,
-                BIN_WIDTH,
+                self.bin_width,
             )
             sampler = sampler._replace(partition=partition, theta=theta)
         warmup = end_draw(warmup, seen, sampler.chain.steps, sampler.partition)
