@@ -22,36 +22,36 @@ class ContourSGLD(Kernel):
               \frac{\partial\log\Psi_{\theta_k}}{\partial u}\Bigr] \nabla \tilde U(x_k)
               + \sqrt{2\tau\epsilon}\, \xi_k
 
-    learns :math:`\theta`, the probability of each energy bin, as it goes, and hands out draws with
-    the importance weights :math:`\Psi_{\theta_k}(U)^\zeta` that make up for the flattening.
+    On the way it learns :math:`\theta`, the probability of each energy bin. It gives each draw the
+    importance weight :math:`\Psi_{\theta_k}(U)^\zeta`, which makes up for the flattening.
     Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
 
     Args:
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
-        partition: an `EnergyPartition`, in nats. None (default) to find it in warm-up, which needs
-            `num_warmup` of at least 20 draws.
-        barrier: how many nats the barriers between modes are above typical energies, where they are
-            too high for the defaults (some 30 nats). Chains then climb that high: steps grow with
-            the energy and are accepted by Metropolis and Hastings, bins widen with it, and a
-            warm-up of at least 50 draws learns theta. It takes exact energies, and decides
-            `partition`, `zeta`, `step_size`, `preconditioner`, `noise`, the shape of Psi,
-            `random_field`, `weight` and `theta`. Rather somewhat too high than too low. None
-            (default) for the contour dynamics above. See `samplers.climbing.climbing`.
+        partition: an `EnergyPartition`, in nats. None (default) to find it in the warm-up, which
+            needs `num_warmup` of at least 20 draws.
+        barrier: how many nats the barriers between modes are above typical energies, for barriers
+            that are too high for the defaults (above some 30 nats). If in doubt, state it too high
+            rather than too low. Chains then climb that high: steps grow with the energy and are
+            accepted by Metropolis-Hastings, bins widen with the energy, and a warm-up of at least
+            50 draws learns theta. It needs exact energies, and it decides `partition`, `zeta`,
+            `step_size`, `preconditioner`, `noise`, the shape of Psi, `random_field`, `weight` and
+            `theta`. None (default) for the contour dynamics above. See `climbing`.
         num_bins: bins of a partition that is found. Defaults to 128, with `barrier` to 48.
-        zeta: how much is flattened: 0 nothing (plain SGLD), 1 to equal probability of all bins.
-            Defaults to 0.75, with `barrier` to 1.
+        zeta: how much the density is flattened: 0 is not at all (plain SGLD), 1 gives all bins
+            equal probability. Defaults to 0.75, with `barrier` to 1.
         gain: schedule of the stochastic approximation, called with counts from 1. Defaults to
             `robbins_monro(10, 0.8, 100, maximum=0.5)`; with `barrier` it is that after the warm-up,
             in nats a visit, and defaults to `robbins_monro(num_bins, 1.0, 0.0, maximum=0.5)`.
-        interpolation: where log theta of a bin stands: at its left edge "forward" (default, section
-            D.1), at its centre "midpoint", at its right edge "backward" (equation 6).
+        interpolation: where in a bin log Psi equals its log theta: "forward" (default, section D.1)
+            at the left edge, "midpoint" at the centre, "backward" (equation 6) at the right edge.
         one_sided: whether Psi never rises with the energy, so that the multiplier never exceeds 1.
             Defaults to True.
         multiplier_bound: lower bound of the gradient multiplier, below 1, or None. Defaults to -1.
         random_field: update of theta, "consistent" (default), or one of the paper's: "csgld"
             (equation 10); "scalable" (equation 15), with which theta tends to the masses of the
-            bins to the power of 1 / zeta; "penalized" (equation 57, renormalised). For a zeta far
-            above 1 take "scalable": the gains of the others underflow.
+            bins to the power of 1 / zeta; "penalized" (equation 57, renormalised). With a zeta
+            far above 1 use "scalable": the gains of the others underflow.
         rho: what "penalized" takes from bins of higher energies, at least 0. Defaults to 1.
         weight: "consistent" (default), :math:`\Psi(U)^\zeta`; or "piecewise", the paper's
             :math:`\theta(J)^\zeta`, which is biased by the bin width.

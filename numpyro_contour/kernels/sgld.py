@@ -20,22 +20,22 @@ class SGLD(Kernel):
     mode whose barrier is many nats high: compare `ContourSGLD`.
 
     Args:
-        model: a NumPyro model. Subsample plates, any number of them, are given fresh indices,
-            drawn with replacement, at every step. None (default) where `potential_fn` is given.
+        model: a NumPyro model. Each of its subsample plates is given fresh indices at every
+            step, drawn with replacement. None (default) where `potential_fn` is given.
         potential_fn: instead of a model, a function of any pytree to a potential energy in nats;
             `MCMC.run` then needs `init_params`. None (default) where a model is given.
         step_size: :math:`\epsilon > 0`, a number or a schedule `count -> value`. None (default) to
-            find it in warm-up, which needs `num_warmup` of at least 20 draws.
+            find it in the warm-up, which needs `num_warmup` of at least 20 draws.
         preconditioner: the diagonal of M, a pytree like z; "identity"; "rmsprop", running means of
             squared gradients with decay 0.99 (pSGLD), which needs `step_size`; or None (default),
-            which finds M in warm-up together with the step size, and is 1 where that is given.
+            which finds M in the warm-up together with the step size, and is 1 where that is given.
         curvature_correction: whether "rmsprop" adds the drift that its dependence on the position
             asks for. Defaults to False.
         temperature: :math:`\tau \ge 0`, a number or a schedule. Defaults to 1.
         num_steps: steps for each draw. Defaults to 1. Larger values save memory and the cost of
             collecting draws.
-        draw: which of the `num_steps` positions is handed out: "reservoir" (default), one of them
-            in proportion to their weights, carrying their mean weight; or "last".
+        draw: which of the `num_steps` positions becomes the draw: "reservoir" (default), one that
+            is chosen in proportion to its weight and carries the mean weight of all; or "last".
         minibatch_size: None (default) for the model's own `subsample_size`; an int for its only
             subsample plate, or `{plate: int}`; also for plates written without `subsample_size`
             whose data follow the plate's indices.

@@ -54,7 +54,7 @@ def find_position(
 
 
 def raise_if_unusable(usable: dict[str, jax.Array], energy: jax.Array) -> None:
-    """Raise where a chain cannot start; under a transformation the state's counters show it.
+    """Raise if a chain cannot start. While JAX traces, nothing is raised: the counters show it.
 
     Raises:
         ValueError: the potential energy or its gradient is not finite.
