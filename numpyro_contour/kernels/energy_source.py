@@ -22,7 +22,11 @@ from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size
 
 @dataclass(frozen=True)
 class EnergySource:
-    """The arguments that decide potential energies and their estimates, checked."""
+    """The arguments that decide potential energies and their estimates.
+
+    Raises:
+        ValueError: one of them is out of its range, or does not go with another.
+    """
 
     #: a NumPyro model, None for a potential function
     model: Callable | None
@@ -32,32 +36,18 @@ class EnergySource:
     energy: str | Callable | None
     chunk_bytes: int
 
-    @classmethod
-    def of(
-        cls,
-        model: Callable | None,
-        potential_fn: Callable | None,
-        minibatch_size: MinibatchSize,
-        energy: str | Callable | None,
-        chunk_bytes: int,
-    ) -> EnergySource:
-        """The arguments as users give them.
-
-        Raises:
-            ValueError: one of them is out of its range, or does not go with another.
-        """
-        if (model is None) == (potential_fn is None):
-            got = "neither" if model is None else "both"
+    def __post_init__(self) -> None:
+        if (self.model is None) == (self.potential_fn is None):
+            got = "neither" if self.model is None else "both"
             raise ValueError(f"Give one of `model` and `potential_fn`, but got {got}.")
-        if model is None and minibatch_size is not None:
-            raise checks.fail("minibatch_size", minibatch_size, "None with `potential_fn`")
-        return cls(
-            None if model is None else checks.function("model", model),
-            None if potential_fn is None else checks.function("potential_fn", potential_fn),
-            check_minibatch_size(minibatch_size),
-            choice.check_energy(energy),
-            checks.integer("chunk_bytes", chunk_bytes, at_least=1),
-        )
+        for name in ("model", "potential_fn"):
+            if getattr(self, name) is not None:
+                checks.function(name, getattr(self, name))
+        if self.model is None and self.minibatch_size is not None:
+            raise checks.fail("minibatch_size", self.minibatch_size, "None with `potential_fn`")
+        object.__setattr__(self, "minibatch_size", check_minibatch_size(self.minibatch_size))
+        choice.check_energy(self.energy)
+        checks.integer("chunk_bytes", self.chunk_bytes, at_least=1)
 
     @property
     def asks_for_control_variate(self) -> bool:

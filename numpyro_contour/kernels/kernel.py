@@ -93,10 +93,10 @@ class Kernel(MCMCKernel):
         init_strategy: Callable = init_to_uniform,
         chunk_bytes: int = CHUNK_BYTES,
     ):
-        source = EnergySource.of(model, potential_fn, minibatch_size, energy, chunk_bytes)
+        source = EnergySource(model, potential_fn, minibatch_size, energy, chunk_bytes)
         moves = langevin_moves() if moves is None else moves
         method = Plain() if method is None else method
-        scaling = Scaling.of(step_size, preconditioner, curvature_correction)
+        scaling = Scaling(step_size, preconditioner, curvature_correction)
         if moves.needs_temperature:
             check_positive_temperature(temperature)
         schedule = as_schedule("temperature", temperature, checks.non_negative)

@@ -14,42 +14,32 @@ from numpyro_contour.adaptation.tuning import LARGEST_STEP_SIZE, Tuning, initial
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.core.diffusions import Diffusion, rmsprop
 from numpyro_contour.kernels.moves import FoundStep, Moves
-from numpyro_contour.schedules import ScalarOrSchedule, Schedule, as_schedule
+from numpyro_contour.schedules import Schedule, as_schedule
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The arguments `step_size`, `preconditioner` and `curvature_correction`, checked."""
+    """The arguments `step_size`, `preconditioner` and `curvature_correction`.
 
-    #: None where it is found
-    step_size: Schedule | None
+    Raises:
+        ValueError: one of them is out of its range, or does not go with another.
+    """
+
+    #: a number or a schedule, a schedule afterwards; None where it is found
+    step_size: Any
     #: None where it is found or 1, "identity", "rmsprop", or a pytree like z
     preconditioner: Any
     curvature_correction: bool
 
-    @classmethod
-    def of(
-        cls, step_size: ScalarOrSchedule | None, preconditioner: Any, curvature_correction: bool
-    ) -> Scaling:
-        """The arguments as users give them.
-
-        Raises:
-            ValueError: one of them is out of its range, or does not go with another.
-        """
-        schedule = (
-            None if step_size is None else as_schedule("step_size", step_size, checks.positive)
-        )
-        preconditioner = _check_preconditioner(preconditioner)
-        result = cls(
-            schedule,
-            preconditioner,
-            checks.boolean("curvature_correction", curvature_correction),
-        )
-        if result.by_rmsprop and step_size is None:
+    def __post_init__(self) -> None:
+        if self.step_size is not None:
+            schedule = as_schedule("step_size", self.step_size, checks.positive)
+            object.__setattr__(self, "step_size", schedule)
+        _check_preconditioner(self.preconditioner)
+        if self.by_rmsprop and self.is_found:
             raise checks.fail("step_size", None, "a number or a schedule with 'rmsprop'")
-        if curvature_correction and not result.by_rmsprop:
+        if checks.boolean("curvature_correction", self.curvature_correction) > self.by_rmsprop:
             raise checks.fail("curvature_correction", True, "False unless with 'rmsprop'")
-        return result
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -128,11 +118,12 @@ class Scaling:
         return ravel(given).astype(jnp.result_type(float))
 
 
-def _check_preconditioner(value: Any) -> Any:
-    if isinstance(value, str) and value not in ("identity", "rmsprop"):
-        raise checks.fail("preconditioner", value, "None, 'identity', 'rmsprop' or a pytree like z")
-    if value is not None and not isinstance(value, str):
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
-        if not all(np.all(np.isfinite(leaf) & (leaf > 0)) for leaf in leaves):
-            raise checks.fail("preconditioner", value, "finite numbers above 0")
-    return value
+def _check_preconditioner(value: Any) -> None:
+    if isinstance(value, str):
+        if value not in ("identity", "rmsprop"):
+            takes = "None, 'identity', 'rmsprop' or a pytree like z"
+            raise checks.fail("preconditioner", value, takes)
+        return
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
+    if not all(np.all(np.isfinite(leaf) & (leaf > 0)) for leaf in leaves):
+        raise checks.fail("preconditioner", value, "finite numbers above 0")
