@@ -155,7 +155,7 @@ def test_a_given_preconditioner_scales_the_steps():
 def test_the_gain_counts_from_the_first_update_of_theta(given):
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=5, **given)
     state = run(kernel, warmup=100, samples=3, chains=1, start=jnp.ones(2)).last_state
-    bounds = np.asarray(kernel.plan.bounds(100))
+    bounds = np.asarray(kernel.parts.plan.bounds(100))
     before = bounds[
         min(i for i, s in enumerate(kernel.stage_names()) if s in ("window", "learn")) - 1
     ]
