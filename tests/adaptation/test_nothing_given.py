@@ -26,7 +26,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", models.of_first_tier("SGNHT", "ContourSGHMC"))
+@pytest.mark.parametrize("name", models.of_first_tier("SGNHT"))
 def test_scales_over_two_orders(name):
     chains = 16
     arguments = models.ROWS[name] | ARGUMENTS.get(name, {})
@@ -57,6 +57,7 @@ def test_scales_over_two_orders(name):
     assert idata["warmup"]["relaxation_times"].min() > 100
 
 
+@pytest.mark.slow
 def test_a_step_with_momentum_takes_the_time_of_a_langevin_step():
     steps = {}
     for kernel_class in (SGLD, SGHMC, SGNHT, CyclicalSGLD):

@@ -70,6 +70,7 @@ def test_a_gaussian_of_nine_orders_of_scale(kernel, where):
     check_moments(x, weights, 0.0, np.asarray(SCALES), 0.1, 0.07)
 
 
+@pytest.mark.slow
 def test_both_modes_of_the_mixture():
     kernel = ContourSGLD(potential_fn=mixture.potential, num_steps=20, collect_theta=False)
     start = jnp.where(jnp.arange(CHAINS) < 4, -6.0, 4.0)
@@ -80,6 +81,7 @@ def test_both_modes_of_the_mixture():
     assert np.abs(masses - mixture.MASS).mean() < 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [in_second_tier(SGLD), ContourSGLD])
 def test_minibatches_do_not_widen_the_posterior(kernel):
     rows, n = 1000, 50
@@ -95,6 +97,7 @@ def test_minibatches_do_not_widen_the_posterior(kernel):
     np.testing.assert_allclose(noise, rows**2 / n * float(y.var()), rtol=0.2)
 
 
+@pytest.mark.slow
 def test_every_start_finds_the_same_settings():
     start = jnp.linspace(-3, 3, CHAINS)[:, None] * SCALES
     mcmc = run(ContourSGLD(potential_fn=badly_scaled, num_steps=20), start=start)
@@ -188,6 +191,7 @@ def test_chains_mapped_by_vmap_find_the_same():
     np.testing.assert_allclose(together[:, :3], one_by_one[:, :3], rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_warmup_then_run_is_run():
     y = models.normal_data()
@@ -282,7 +286,7 @@ FAULTS = {
 
 
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("fault", ["falling", in_second_tier("not finite")])
+@pytest.mark.parametrize("fault", [in_second_tier("falling"), "not finite"])
 def test_a_failed_warmup_is_named(fault):
     potential, says = FAULTS[fault]
     mcmc = run(

@@ -106,7 +106,7 @@ def test_one_chain_and_its_supports(name, constrained_runs):
 
 
 @one_kernel
-@pytest.mark.parametrize("jit_model_args", [False, True])
+@pytest.mark.parametrize("jit_model_args", [in_second_tier(False), True])
 def test_a_second_run_takes_new_data(name, jit_model_args):
     """100 rows of variance 1 put the posterior mean within 0.5 of the data's, 5 of its sd."""
     y = models.normal_data(mean=0.0)
@@ -329,7 +329,7 @@ def test_float32_throughout_by_default(name, two_chains):
 # --------------------------------------------------------------------------- windows
 
 
-@pytest.mark.parametrize("draw", ["reservoir", "last"])
+@pytest.mark.parametrize("draw", ["reservoir", in_second_tier("last")])
 def test_windows_change_no_step(draw):
     """100 steps are the same 100 steps, however many of them a draw stands for."""
     steps = {}

@@ -85,6 +85,7 @@ def student(y):
         numpyro.sample("y", dist.StudentT(4, mean, 1), obs=y[rows])
 
 
+@pytest.mark.slow
 def test_energies_of_ten_million_rows_are_precise_to_a_hundredth_of_a_nat():
     rows = models.normal_data(mean=0.7, rows=TEN_MILLION)
     like = {"mean": jnp.zeros(())}

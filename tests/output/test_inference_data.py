@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from scipy import stats
+from tiers import in_second_tier
 
 from numpyro_contour import (
     SGLD,
@@ -529,6 +530,7 @@ def test_from_numpyro_keeps_working(name, constrained_runs):
     np.testing.assert_allclose(idata["log_likelihood"]["y"], ours, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_arviz_may_be_imported_first(run_python):
     """arviz 1.x then loads numpyro piecemeal, and misses some of it."""
     code = """
@@ -559,7 +561,10 @@ def written(kind, constrained_runs):
 @clipped_at_first
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
 @pytest.mark.parametrize("form", ["netcdf", "zarr"])
-@pytest.mark.parametrize("kind", ["SGLD", "ContourSGLD", "nested", "refusing"])
+@pytest.mark.parametrize(
+    "kind",
+    [in_second_tier("SGLD"), "ContourSGLD", in_second_tier("nested"), in_second_tier("refusing")],
+)
 def test_files_give_back_what_was_written(kind, form, constrained_runs, tmp_path):
     idata = written(kind, constrained_runs)
     if kind == "refusing":

@@ -117,6 +117,7 @@ def regression_run():
     return mcmc, x, y
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 def test_all_groups_of_draws_follow_and_all_functions_take_them():
     mcmc, x, _ = regression_run()

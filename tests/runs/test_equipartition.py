@@ -205,6 +205,7 @@ def mixture_rows(y, minibatch, written_out=False):
             numpyro.sample("y", dist.Normal(locations[k], 1.0), obs=y[idx])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minibatch", [60, in_second_tier(5)])
 def test_an_enumerated_model(minibatch):
     y = models.normal_data(rows=60) + 3.0 * (np.arange(60) < 20)
@@ -223,6 +224,7 @@ def regression(y):
         numpyro.sample("y", dist.StudentT(8, mu, jnp.exp(log_scale)), obs=y[idx])
 
 
+@pytest.mark.slow
 def test_a_contour_run_with_a_control_variate():
     y = models.normal_data(mean=1.0, rows=300)
     mcmc = run(ContourSGLD(regression, num_steps=10), y, warmup=150)

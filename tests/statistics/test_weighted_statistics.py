@@ -284,6 +284,7 @@ def test_quantiles_of_the_mixture():
 WIDTH_1, WIDTH_4 = EnergyPartition(0.0, 20.0, 20), EnergyPartition(1.4, 21.4, 5)
 
 
+@pytest.mark.slow
 def test_chains_with_their_own_partitions_pool():
     groups = [mixture_run(partition, 24, 200, seed=1) for partition in (WIDTH_1, WIDTH_4)]
     x, raw = (np.concatenate(parts) for parts in zip(*groups))

@@ -111,6 +111,7 @@ def test_arguments_out_of_range():
         rmsprop(langevin_of, floor=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(
     ("name", "step_size", "curvature"),

@@ -258,6 +258,7 @@ def test_a_climb_needs_exact_energies(energy):
         mcmc.run(random.key(0), jnp.zeros(100))
 
 
+@pytest.mark.slow
 def test_a_climb_over_all_rows_at_another_temperature():
     kernel = ContourSGLD(subsampled, barrier=20.0, energy="full", temperature=2.0, num_steps=20)
     mcmc = MCMC(kernel, num_warmup=300, num_samples=1000, progress_bar=False)

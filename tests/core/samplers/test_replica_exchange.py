@@ -119,6 +119,7 @@ def test_naive_swaps_are_biased_by_noise(noise):
 # ---------------------------------------------------------------- exact energies
 
 
+@pytest.mark.slow
 def test_exact_energies_find_the_mass_of_both_modes():
     x, state = run(
         of(0.1, (1.0, 3.0, 9.0), noisy=False),
@@ -147,6 +148,7 @@ def gaussian(key, x):
     return 0.5 * jnp.dot(x - MEAN, d), d
 
 
+@pytest.mark.slow
 def test_a_correlated_gaussian_is_unbiased_at_a_large_step():
     """Averaged noise has no bias on Gaussians; swaps must not bring one in."""
     chains, scales = 32, jnp.asarray(SCALES**2)
