@@ -89,12 +89,12 @@ def main(experiment: Experiment) -> str:
     rows = results(number, draws)
     return (
         "## Coverage of the reported errors\n\n"
-        f"{number} runs of {CHAINS} chains of {draws:,} draws, after {draws // 4} draws of "
-        "warm-up; a draw of ContourSGLD stands for 50 steps, one of SGLD for 5. How often the "
-        "interval mean +- 1.96 MCSE holds the exact value, and the root-mean-square of the "
-        "deviations in units of the MCSE.\n\n"
+        f"There are {number} runs of {CHAINS} chains of {draws:,} draws, after {draws // 4} draws "
+        "of warm-up. A draw of ContourSGLD stands for 50 steps, and one of SGLD for 5. Coverage "
+        "is the share of runs whose interval, mean +- 1.96 MCSE, contains the exact value. The rms "
+        "z is the root mean square of the deviations in units of the MCSE.\n\n"
         + markdown_table(
-            ["estimate", "ESS", "bias", "sd of the means", "rms MCSE", "cover", "rms z"],
+            ["estimate", "ESS", "bias", "sd of the means", "rms MCSE", "coverage", "rms z"],
             [
                 [
                     name,

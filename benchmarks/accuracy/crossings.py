@@ -148,11 +148,12 @@ def main(experiment: Experiment) -> str:
     ]
     return (
         "## What the partition and the noise do to crossings\n\n"
-        f"Crossings a chain between two unit normals ({length.chains} chains of "
-        f"{length.draws * 10:,} steps of "
-        "0.2, seen every tenth step). In two dimensions, with a barrier of 4 nats, as the energy "
-        f"partition is changed:\n\n{tables[0]}\nIn ten dimensions, with a barrier of 11 nats "
-        f"and bins from 0 to 45 nats:\n\n{tables[1]}\nIn one dimension, with a barrier of 12 "
-        "nats and bins from 0 to 30 nats, as noise is added to the energies; the root mean square "
-        f"error of a chain's mass of the mode of 0.6:\n\n{tables[2]}"
+        "The tables give crossings per chain between two unit normals, for "
+        f"{length.chains} chains of {length.draws * 10:,} steps with step size 0.2, observed every "
+        "tenth step. In two dimensions, with a barrier of 4 nats, when the energy partition "
+        f"changes:\n\n{tables[0]}\nIn ten dimensions, with a barrier of 11 nats and bins from 0 to "
+        f"45 nats, when the width of the bins changes:\n\n{tables[1]}\nIn one dimension, with a "
+        "barrier of 12 nats and bins from 0 to 30 nats, when noise is added to the energies. The "
+        "error of a chain is the root mean square error of the mass of the mode whose mass is "
+        f"0.6:\n\n{tables[2]}"
     )

@@ -72,9 +72,8 @@ def main(experiment: Experiment) -> str:
         print(*rows[-1], sep=" | ", flush=True)
     return (
         "## Nothing given: what the warm-up finds\n\n"
-        "`ContourSGLD` with no argument but `num_steps=10`. Means are "
-        "off by so many posterior standard deviations of NUTS, whose own "
-        "error is about 0.02.\n\n"
+        "`ContourSGLD` is given no argument except `num_steps=10`. Errors of means are in "
+        "posterior standard deviations, relative to NUTS, whose own error is about 0.02.\n\n"
         + markdown_table(
             ["target", "steps + warm-up", "chains", "figures", "step size", "seconds"], rows
         )

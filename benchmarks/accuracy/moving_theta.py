@@ -106,17 +106,18 @@ def main(experiment: Experiment) -> str:
     length = experiment.choose(Length(), Length(10, 24, 1))
     return (
         "## A theta that still moves\n\n"
-        "Draws are weighed by theta of their own time. While it still moves, the answers have a "
-        "bias of the order of the gain times the steps between crossings. The same runs with "
-        "smaller gains: 48 chains of 500,000 steps on the model of README with nothing given, 96 "
-        "chains of 100,000 steps on two normals in ten dimensions. Mean of the chains' estimates "
-        "of P(a > 0), or of the mass of the lesser mode, and their standard deviation; crossings "
-        "between draws, a chain.\n\n"
+        "Each draw is weighted by the theta at its own time. While theta is still moving, the "
+        "answers have a bias of the order of the gain times the number of steps between crossings. "
+        "The table repeats the same runs with smaller gains: 48 chains of 500,000 steps on the "
+        "model of README with nothing given, and 96 chains of 100,000 steps on two normals in ten "
+        "dimensions. It shows the mean over chains of the estimates of P(a > 0), or of the mass of "
+        "the smaller mode, their standard deviation, and the crossings between draws per "
+        "chain.\n\n"
         + markdown_table(
             ["target", "gain", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
             two_sided(length) + ten_dimensions(length),
         )
-        + "\nThree standard normals, step size 0.02 with momentum and 0.2 without, 40 bins of half "
-        "a nat: mean variance (1) over 512 chains of 20,000 steps.\n\n"
-        + markdown_table(["kernel", "gain", "variance"], variances(length))
+        + "\nFor three standard normals, the step size is 0.02 with momentum and 0.2 without, and "
+        "there are 40 bins of half a nat. The variance (exact: 1) is the mean over 512 chains of "
+        "20,000 steps.\n\n" + markdown_table(["kernel", "gain", "variance"], variances(length))
     )

@@ -156,11 +156,12 @@ def main(experiment: Experiment) -> str:
     header = ["kernel", "step size", "gradients a step", "TV a chain", "TV pooled", "Kish share"]
     return (
         "## Nine modes in two dimensions (section D.3)\n\n"
-        f"{steps:,} steps, {CHAINS} chains from the middle, noise of variance 0.1 on energy and "
-        "gradient, 100 bins of width 0.25, zeta 0.75, a hot replica at temperature 3, 20 cycles. "
-        "Total variation of the nine mode masses from the exact ones, averaged over chains and of "
-        "the pooled chains.\n\nAt the paper's step sizes:\n\n"
+        f"All {CHAINS} chains start in the middle and run for {steps:,} steps. The noise of energy "
+        "and gradient has variance 0.1. The partition has 100 bins of width 0.25, zeta is 0.75, "
+        "the hot replica has temperature 3, and the cyclical kernels run 20 cycles. TV is the "
+        "total variation distance between the nine mode masses and the exact ones, averaged over "
+        "single chains and for the pooled chains.\n\nAt the paper's step sizes:\n\n"
         + markdown_table(header, [row.cells() for row in published])
-        + "\nAt the best of four or five step sizes for each:\n\n"
+        + "\nAt the best of four or five step sizes for each kernel:\n\n"
         + markdown_table(header, [row.cells() for row in best])
     )

@@ -157,16 +157,16 @@ def papers(experiment: Experiment) -> str:
 
 #: what the paper's settings get wrong
 PLAIN_WORDS = """\
-The mixture: no position has an energy in the first bin, so that theta there is next to nothing, \
-and the slope of log theta from it to the second bin, where half of the posterior is, makes the \
-gradient's multiplier 30 (`multiplier`). Steps of 0.1 times that are clipped (`step size`), and \
-the draws have another density than the one that the weights are for. Smaller steps are no cure: \
-with 0.003 no chain leaves the right mode. From 1.4 nats on, where the energies begin, the same \
-settings are off by a fifth of that; the weights by bin move the mean by 0.2 there (`weights by \
-bin`).
+The mixture: no position has an energy in the first bin, so theta is almost 0 there. Half of the \
+posterior is in the second bin, and the slope of log theta between these two bins makes the \
+gradient multiplier 30 (`multiplier`). Steps of 0.1 times 30 are clipped (`step size`), and the \
+draws then have a different density from the one that the weights assume. Smaller steps do not \
+help: with 0.003 no chain leaves the right mode. If the partition begins at 1.4 nats, where the \
+energies begin, the error of the same settings is a fifth of that. There the weights by bin move \
+the mean by 0.2 (`weights by bin`).
 
-The nine modes: 200,000 steps of 0.001 are too short (`length`, `chains`, `effective draws`): \
-the chains hold some 240 independent draws in all, and each is off by 0.16 in the masses of its \
-modes. The first bin's multipliers (`multiplier`) do little harm to steps so small, and bins of \
-0.25 nats are narrow enough for weights by bin.
+The nine modes: 200,000 steps of 0.001 are too few (`length`, `chains`, `effective draws`). The \
+chains hold about 240 independent draws in all, and each chain is wrong by 0.16 in the masses of \
+its modes. The multipliers of the first bin (`multiplier`) do little harm with such small steps, \
+and bins of 0.25 nats are narrow enough for weights by bin.
 """

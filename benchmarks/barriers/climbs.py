@@ -120,5 +120,5 @@ COLUMNS = [
     "climbed",
     "mass of the first mode, by chain",
     "pooled",
-    "least Kish share",
+    "lowest Kish share",
 ]

@@ -56,7 +56,8 @@ def main(experiment: Experiment) -> str:
     columns = ["method", "microseconds a step", "times the bare loop"]
     return (
         "## What a step costs\n\n"
-        "One chain on the 1,000 rows of the two normals, warm-up not counted. Medians of "
-        f"{rounds} rounds in which the methods take turns, ratios taken within rounds.\n\n"
+        "One chain runs on the 1,000 rows of the two normals; warm-up is not counted. Figures are "
+        f"medians of {rounds} rounds in which the methods take turns, and ratios are taken within "
+        "rounds.\n\n"
         f"{markdown_table(columns, rows)}\n"
     )

@@ -108,10 +108,12 @@ def main(experiment: Experiment) -> str:
     ]
     return (
         "## Where the steps are spent\n\n"
-        f"Two normals, {HEIGHT:.0f} nats, {SIZE} dimensions, {NUM_BINS} bins, {chains} chains. A "
-        "density that is flat over even bins spends its time in proportion to nats; over bins that "
-        "widen as 1 + e / r, at the height e, in proportion to their logarithm, and the rest where "
-        "the posterior is. Typical: up to three standard deviations of the energy above its mean. "
-        "Draws stand for their window, one of its positions chosen by weight.\n\n"
+        f"The target is two normals with a barrier of {HEIGHT:.0f} nats in {SIZE} dimensions, "
+        f"with {NUM_BINS} bins and {chains} chains. Where the density is flat over bins of even "
+        "width, the time spent climbing is proportional to the height in nats. Over bins that "
+        "widen as 1 + e / r at the height e, it is proportional to the logarithm of the height, and the remaining "
+        "time is spent where the posterior is. Energies count as typical up to three standard "
+        "deviations above their mean. A draw stands for its window: it is one of the window's "
+        "positions, chosen by weight.\n\n"
         f"{markdown_table(columns, rows)}\n"
     )

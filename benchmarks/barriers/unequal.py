@@ -95,8 +95,9 @@ def main(experiment: Experiment) -> str:
     return (
         "## Two normals whose labels differ\n\n"
         "The same data, but the weight of the first normal has the prior Beta(8, 3). The mass of "
-        f"the labelling with the lower normal first is {mass:.4f} ± {error:.4f}, by two runs of "
-        "NUTS, one in each mode, and bridge sampling between them over the exchange of labels.\n\n"
+        f"the labelling with the lower normal first is {mass:.4f} ± {error:.4f}. It comes from two "
+        "runs of NUTS, one in each mode, and from bridge sampling between them, which uses the "
+        "exchange of labels.\n\n"
         f"{markdown_table(COLUMNS, rows)}\n"
-        f"The aim was a mass within 0.1: the largest difference is {off:.3f}.\n"
+        f"The aim was a mass within 0.1 of it; the largest difference is {off:.3f}.\n"
     )

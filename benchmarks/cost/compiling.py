@@ -86,12 +86,12 @@ def main(experiment: Experiment) -> str:
                 f"{np.median(total - compiling):.2f}",
             ]
         )
-    header = ["method", "seconds to the first draw", "of them compiling", "the rest"]
+    header = ["method", "seconds to the first draw", "compiling", "the rest"]
     return (
-        f"## Compiling and the first draw\n\nLogistic regression at {setting}. One draw, for all "
-        f"but NUTS of {STEPS} steps, without warm-up unless it is said. JAX's caches are emptied "
-        "before each call, so that small functions compile anew as well, as in a new process; "
-        "compiling is tracing, lowering and compiling, as JAX reports them. "
-        f"Medians of {rounds} rounds in which the methods take turns.\n\n"
+        f"## Compiling and the first draw\n\nThis is a logistic regression at {setting}. Each "
+        f"method makes one draw, which takes {STEPS} steps except for NUTS, without warm-up unless "
+        "stated. JAX's caches are emptied before each call, so that small functions compile again, "
+        "as in a new process. Compiling includes tracing and lowering, as JAX reports them. "
+        f"Figures are medians of {rounds} rounds in which the methods take turns.\n\n"
         + markdown_table(header, rows)
     )

@@ -73,12 +73,12 @@ def main(experiment: Experiment) -> str:
     header = [
         *("`collect_theta`", "bins", "chains", "draws"),
         *("bytes a draw", "bytes of a chain's state", "MiB kept"),
-        *("peak before the run, MiB", "growth of the peak by the run, MiB"),
+        *("peak before the run, MiB", "growth of the peak during the run, MiB"),
     ]
     return (
-        "## Memory\n\n`ContourSGLD` on the mixture of two Gaussians, 10 steps a draw, vectorised "
-        "chains. A draw is one of one chain, with all fields that are collected for it. The peak "
-        "is the resident memory of a process of its own; before the run it has imported "
-        "everything, and the growth by the run is compiling as well as draws.\n\n"
-        + markdown_table(header, rows)
+        "## Memory\n\n`ContourSGLD` runs on the mixture of two Gaussians, with 10 steps per draw "
+        "and vectorised chains. A draw is that of one chain, with all fields that are collected "
+        "for it. The peak is the largest resident memory of a process that does only this run. "
+        "Everything is imported before the run, so the growth during the run comes from compiling "
+        "and from draws.\n\n" + markdown_table(header, rows)
     )

@@ -130,18 +130,19 @@ def main(experiment: Experiment) -> str:
     ]
     ratio = np.median(found[theirs[0]] / found[mine[0]])
     return (
-        "## The authors' rule in NumPy\n\nThe nine modes in two dimensions, noise on energies and "
-        f"gradients, {BINS} bins of width 0.25. The rule is written after the authors' demo and "
-        "is not their file: one chain in a box, a step at a time in Python, its gradient by "
-        "autograd of the energy as a function of both coordinates at once. With a gradient by hand "
-        "it is the same rule in NumPy alone. `ContourSGLD` runs at the same settings, compiled, "
-        "through NumPyro's driver, without a box, and computes weights and chooses draws besides, "
-        f"which the rule does not. Medians of {rounds} rounds in which the "
-        "methods take turns, set-up and compiling not counted.\n\n"
+        "## The authors' rule in NumPy\n\nThe target is the nine modes in two dimensions, with "
+        f"noise on energies and gradients and {BINS} bins of width 0.25. The rule follows the "
+        "authors' demo but is not their file. It runs one chain in a box, one step at a time in "
+        "Python. Its gradient comes from autograd, which differentiates the energy as a function "
+        "of both coordinates at once. With a gradient written by hand, the same rule uses NumPy "
+        "alone. `ContourSGLD` runs at the same settings, compiled, through NumPyro's driver and "
+        "without a box. It also computes weights and chooses draws, which the rule does not. "
+        f"Figures are medians of {rounds} rounds in which the methods take turns; set-up and "
+        "compiling are not counted.\n\n"
         + markdown_table(
             ["method", "us a step and chain", *(f"times {name}" for name in mine)], rows
         )
-        + f"\nThe aim is a factor of {AIM} between the rule with autograd and {CHAINS} chains of "
-        f"`ContourSGLD`, for each chain: it is {ratio:.0f}, "
+        + f"\nThe aim is a factor of {AIM} per chain between the rule with autograd and {CHAINS} "
+        f"chains of `ContourSGLD`: it is {ratio:.0f}, "
         f"{'reached' if ratio >= AIM else 'not reached'}.\n"
     )

@@ -66,12 +66,12 @@ def main(experiment: Experiment) -> str:
     base = experiment.choose(Setting(), QUICK)
     cells: dict[Setting, list[str]] = {}
     text = (
-        f"## A step of `ContourSGLD`\n\nLogistic regression at {base} unless the table says "
-        f"another size. `ContourSGLD` runs through NumPyro's driver, {STEPS_A_DRAW:,} steps a "
-        "draw; the bare loop draws rows, gathers them and takes value and gradient; "
-        "`blackjax.csgld` runs in one compiled loop with the same minibatches and bins. "
-        f"Medians of {experiment.choose(ROUNDS, 2)} rounds in which the three take turns, ratios "
-        "taken within rounds, set-up not counted.\n"
+        f"## A step of `ContourSGLD`\n\nThis is a logistic regression at {base}, unless the table "
+        f"gives another size. `ContourSGLD` runs through NumPyro's driver with {STEPS_A_DRAW:,} "
+        "steps per draw. The bare loop draws rows, gathers them and computes the value and the "
+        "gradient. `blackjax.csgld` runs in one compiled loop with the same minibatches and bins. "
+        f"Figures are medians of {experiment.choose(ROUNDS, 2)} rounds in which the three take "
+        "turns. Ratios are taken within rounds, and set-up is not counted.\n"
     )
     for field, (name, values) in experiment.choose(VARIED, QUICK_VARIED).items():
         rows = []

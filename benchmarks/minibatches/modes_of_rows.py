@@ -68,12 +68,13 @@ def main(experiment: Experiment) -> str:
     mass, height = amplitude_by_grid(data(40), noise_of(40))
     return (
         "## Two modes that the rows make\n\n"
-        "The model of README, of which the data show only the square of the parameter: N rows, "
-        "noisier as there are more of them, so that the posterior stays the same, with "
-        f"{height:.0f} nats between its modes and P(a > 0) = {mass:.3f}. Minibatches of "
-        f"{MINIBATCH}, 8 chains of {draws:,} draws, each for {STEPS} steps. The noise of the "
-        "energy is the median over a chain's draws, in nats; crossings between draws, a chain; "
-        "the first fault that `diagnose` names; seconds of a run.\n\n"
+        "This is the model of README, in which the data determine only the square of the "
+        "parameter. There are N rows. The more rows there are, the noisier each one is, so that "
+        f"the posterior stays the same, with {height:.0f} nats between its modes and P(a > 0) = "
+        f"{mass:.3f}. Minibatches have {MINIBATCH} rows, and 8 chains make {draws:,} draws of "
+        f"{STEPS} steps each. The noise of the energy is the median over a chain's draws, in nats. "
+        "Crossings are counted between draws, per chain. The table names the first fault that "
+        "`diagnose` finds; seconds are those of a run.\n\n"
         + markdown_table(
             ["N", "`energy`", "noise, nats", "crossings", "P(a > 0)", "faults", "seconds"], rows
         )

@@ -146,7 +146,7 @@ def regressions(targets: list[Row], length: int) -> str:
         print(*table[-1], sep=" | ", flush=True)
     header = [
         *("target", "figures", "noise of the energy, nats (bins)"),
-        *("share of gradient noise in a step's", "step size", "seconds, run + weights and truth"),
+        *("gradient noise / noise of a step", "step size", "seconds, run + weights and truth"),
     ]
     return markdown_table(header, table)
 
@@ -236,9 +236,10 @@ def ten_million(size: int, length: int) -> str:
     spread = np.sqrt((w * (x - exact) ** 2).mean())
     peak = peak_bytes() / 2**30
     return (
-        f"means of the chains off by {np.sqrt(((means - exact) ** 2).mean()) / sd:.3f} posterior "
-        f"sds (pooled {abs(means.mean() - exact) / sd:.3f}), sd ratio {spread / sd:.3f}, "
-        f"peak memory {peak:.2f} GiB, with the data made once for the exact answer"
+        "the means of single chains are wrong by "
+        f"{np.sqrt(((means - exact) ** 2).mean()) / sd:.3f} posterior sds (pooled "
+        f"{abs(means.mean() - exact) / sd:.3f}), the sd ratio is {spread / sd:.3f}, and peak "
+        f"memory is {peak:.2f} GiB, which includes making the data once for the exact answer"
     )
 
 
@@ -255,7 +256,7 @@ def cost(sizes: tuple[int, ...]) -> str:
             weight_text = "none needed" if energy == "full" else f"{weight:,.0f}"
             table.append([f"{size:,}", energy, f"{step:,.0f}", weight_text])
             print(*table[-1], sep=" | ", flush=True)
-    header = ["rows", "`energy`", "us a step", "us for a kept draw's weight"]
+    header = ["rows", "`energy`", "us a step", "us per weight of a kept draw"]
     return markdown_table(header, table)
 
 
@@ -305,14 +306,16 @@ def main(experiment: Experiment) -> str:
     sizes = experiment.choose((10_000, 100_000, 1_000_000, 10_000_000), (10_000,))
     return (
         "## Subsampled likelihoods\n\n"
-        f"`ContourSGLD` with no argument but `num_steps`, {CHAINS} chains of {STEPS:,} steps after "
-        f"{WARMUP:,}. Means are off by so many posterior standard "
-        "deviations of NUTS (of the normal approximation at 1,000,000 rows).\n\n"
+        f"`ContourSGLD` is given no argument except `num_steps`. All {CHAINS} chains run for "
+        f"{STEPS:,} steps after {WARMUP:,} steps of warm-up. Errors of means are in posterior "
+        "standard deviations, relative to NUTS (at 1,000,000 rows, to the normal "
+        "approximation).\n\n"
         + regressions(targets, length)
-        + "\nThe mixture 0.4 N(-6, 1) + 0.6 N(4, 1) with noise added to its energies: mass of the "
-        "right mode (0.6), and variances within the left and right mode (1).\n\n"
+        + "\nThe mixture 0.4 N(-6, 1) + 0.6 N(4, 1) with noise added to its energies. Each cell "
+        "gives the mass of the right mode (exact: 0.6) and the variances within the left and the "
+        "right mode (exact: 1).\n\n"
         + mixtures(length, experiment.choose(None, 1))
-        + f"\nA conjugate normal of {size:,} rows that are made as they are needed: {words}.\n\n"
-        "What a step and a weight cost, logistic regression on ten columns, minibatches of "
-        "200:\n\n" + cost(sizes)
+        + f"\nA conjugate normal model with {size:,} rows, which are made as they are needed: "
+        f"{words}.\n\nThe cost of a step and of a weight, for logistic regression on ten columns "
+        "with minibatches of 200:\n\n" + cost(sizes)
     )

@@ -302,19 +302,21 @@ def main(experiment: Experiment) -> str:
     ours_warmup = methods(steps)["nothing given"].warmup
     return (
         "## Nine modes (figure 3 of the paper)\n\n"
-        f"{steps:,} iterations from the middle, noise of variance {VARIANCE:g} on energy and "
-        f"gradient, the regulariser. Learning rate {STEP_SIZE:g} for SGLD, reSGLD and CSGLD; "
-        f"cyclic cosine from {PEAK:g} with {CYCLES} cycles, temperature 1 and all draws for "
-        f"cycSGLD; the hot replica at temperature {LADDER[1]:g}; {PARTITION.num_bins} bins of "
-        f"{PARTITION.width:g} nats, zeta {ZETA:g}, omega_k = min({GAIN.maximum:g}, "
-        f"{GAIN.scale:g} / (k^{GAIN.exponent:g} + {GAIN.offset:g})); independent noise and the "
-        "paper's own multiplier and weights. The paper is silent on where the bins begin: here at "
-        f"{LOWER:g}. Every {THINNING}th position is kept. Nothing given: `ContourSGLD` with its "
-        f"defaults, the first {ours_warmup:.0%} of the same iterations as warm-up.\n\n"
+        f"Chains run for {steps:,} iterations from the middle, with noise of variance {VARIANCE:g} "
+        f"on energy and gradient, and with the regulariser. The learning rate is {STEP_SIZE:g} for "
+        f"SGLD, reSGLD and CSGLD. cycSGLD has a cyclic cosine schedule from {PEAK:g} with {CYCLES} "
+        "cycles, temperature 1, and keeps all draws. The hot replica has temperature "
+        f"{LADDER[1]:g}. There are {PARTITION.num_bins} bins of {PARTITION.width:g} nats, zeta is "
+        f"{ZETA:g}, and omega_k = min({GAIN.maximum:g}, {GAIN.scale:g} / (k^{GAIN.exponent:g} + "
+        f"{GAIN.offset:g})). The noise is independent, and the multiplier and the weights are the "
+        "paper's own. The paper does not say where the bins begin; here they begin at "
+        f"{LOWER:g}. Every {THINNING}th position is kept. 'Nothing given' is `ContourSGLD` with "
+        f"its defaults, with the first {ours_warmup:.0%} of the same iterations as warm-up.\n\n"
         + figure
-        + "\nOne chain each, seed "
-        f"{SEED}, fixed beforehand. TV: total variation of the masses of the nine modes. A mode "
-        f"counts as found with {FOUND:g} of its exact mass.\n\n"
+        + "\nThe figure shows one chain of each method, with seed "
+        f"{SEED}, which was fixed beforehand. TV is the total variation of the masses of the nine "
+        "modes. A mode counts as found if the draws give it at least "
+        f"{FOUND:g} of its exact mass.\n\n"
         + markdown_table(
             [
                 "method",
@@ -322,15 +324,16 @@ def main(experiment: Experiment) -> str:
                 "modes, the figure's chain",
                 f"modes, {CHAINS} chains",
                 "corners of 4",
-                "share with all nine",
+                "share of chains with all nine",
                 "TV, the figure's chain",
                 f"TV, {CHAINS} chains",
             ],
             [[name, *result.cells()] for name, result in results.items()],
         )
-        + f"\nMean +- sd over {CHAINS} chains. What the paper says of figure 3 (better: by two "
-        f"standard errors); {held} of {len(verdicts)} hold:\n\n"
+        + f"\nThe table gives mean +- sd over {CHAINS} chains. The next one lists what the paper "
+        "says about figure 3, where 'better' means by two standard errors; "
+        f"{held} of {len(verdicts)} claims hold:\n\n"
         + claims_table(verdicts)
-        + f"\nWith nothing given the error of a chain is {ours.error.mean():.3f}, at the paper's "
-        f"settings {contour.error.mean():.3f}.\n"
+        + f"\nThe error of a chain is {ours.error.mean():.3f} with nothing given, and "
+        f"{contour.error.mean():.3f} at the paper's settings.\n"
     )

@@ -49,7 +49,7 @@ def target_table(target: Target, found: dict[str, Compared]) -> str:
     header = ["method", "package", "1,000 gradients"]
     header += ["TV", "TV of single chains"] if target.multimodal else []
     figure = "TV" if target.multimodal else "error of means"
-    header += ["error of means", "seconds", "compiling", f"{figure}, equal seconds", "seconds then"]
+    header += ["error of means", "seconds", "compiling", f"{figure}, equal seconds", "seconds used"]
     return markdown_table(header, rows)
 
 
@@ -114,7 +114,7 @@ def claims(found: Found) -> str:
         else:
             counts = method.stochastic_gradient or method.package == "numpyro"
             rows.append(claim(found, REFERENCE, name, 1.0, SHARE if counts else 0.0))
-    header = ["claim", "aim", "single chains", "where not", "runs", "where not"]
+    header = ["claim", "aim", "single chains", "exceptions", "runs", "exceptions"]
     return markdown_table(header, rows)
 
 
@@ -165,15 +165,17 @@ def overview(found: Found) -> Figure:
 def how(fraction: float) -> str:
     """What a run is."""
     return (
-        f"A run has {CHAINS} chains (NUTS also 4), which start as NumPyro's do, uniformly within 2 "
-        "of 0 in each coordinate, so that runs of chains which never move hold much of the truth "
-        "by their starts, which single chains do not; samplers of populations start from the "
-        "prior. TV: total variation of the mode masses of all draws of a run from the exact ones, "
-        f"its mean over {RUNS} runs and its standard error, and of single chains; error of means: "
-        "root mean square, in posterior standard deviations. Gradients count the warm-up; for "
-        "samplers that need none, evaluations of the density. Seconds are of a run, without "
-        f"compilation, which stands beside them; {RUNS} runs are made together. At equal seconds a "
-        f"method has as many gradients as take as long as {REFERENCE}'s, at most {MOST:g} times as "
-        f"many, and no run where they are fewer than {LEAST:.0%}. Our kernels are given nothing "
-        f"but `num_steps`; {fraction:.0%} of their gradients are warm-up."
+        f"A run has {CHAINS} chains; NUTS is also run with 4. Chains start as in NumPyro, "
+        "uniformly within 2 of 0 in each coordinate. Because of these starts, a run whose chains "
+        "never move still captures much of the truth, but its single chains do not. Samplers of "
+        "populations start from the prior. TV is the total variation distance between the mode "
+        f"masses and the exact ones: of all draws of a run, as the mean over {RUNS} runs with its "
+        "standard error, and of single chains. The error of means is the root mean square error, "
+        "in posterior standard deviations. Gradients include the warm-up; for samplers that need "
+        "no gradients, evaluations of the density are counted. Seconds are those of a run without "
+        f"compilation, which has its own column; {RUNS} runs are made together. At equal seconds, "
+        f"a method gets as many gradients as fit into the time of {REFERENCE}, but at most "
+        f"{MOST:g} times as many as before, and it is not run if they are fewer than {LEAST:.0%}. "
+        f"Our kernels are given nothing except `num_steps`, and {fraction:.0%} of their gradients "
+        "are warm-up."
     )

@@ -184,14 +184,14 @@ def slope_claims(found: list[Traded]) -> list[Claim]:
         ),
         (
             "larger n: slower evaluation, so that the largest is not the best for its cost",
-            f"at equal rows and F = {name_of(low)} the least error is {best[winner]:.3f} at n = "
-            f"{winner}; {best[large]:.3f} at n = {large}",
+            f"at equal rows and F = {name_of(low)} the smallest error is {best[winner]:.3f} at n = "
+            f"{winner}; it is {best[large]:.3f} at n = {large}",
             winner != large,
         ),
         (
             '"More swaps don\'t necessarily lead to better performance"',
-            f"most swaps, {most.rate.mean():.3f}: error {most.error():.3f}; least error "
-            f"{least.error():.3f} with {least.rate.mean():.3f}",
+            f"error {most.error():.3f} at the most swaps, {most.rate.mean():.3f}; smallest error "
+            f"{least.error():.3f} at {least.rate.mean():.3f}",
             most.error() > least.error(),
         ),
     ]

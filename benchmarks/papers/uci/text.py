@@ -60,8 +60,8 @@ def verdict(found: Found, kind: str) -> str:
     loads = {task.counts: task.label for task in found if task.row == "energy"}
     if loads:
         other, _ = count_cells(_means(found, kind), counted=False)
-        text += f", with the {loads[True]} as the paper's energy ({other} with the {loads[False]})"
-    wanted = f"; {WANTED} is the aim" if of == len(PUBLISHED) * len(ALGORITHMS) else ""
+        text += f", with '{loads[True]}' as the paper's energy ({other} with '{loads[False]}')"
+    wanted = f"; the aim is {WANTED}" if of == len(PUBLISHED) * len(ALGORITHMS) else ""
     return f"{text}{wanted}.\n"
 
 
@@ -79,17 +79,17 @@ def reasons(runs: Runs, limit: float, plain: Runs | None) -> str:
         f"{rmse.mean():.2f} ± {rmse.std(ddof=1) / len(rmse) ** 0.5:.2f} (standard error), limit "
         f"{limit:.2f}",
         f"median {np.median(rmse):.2f}, worst {rmse.max():.2f}",
-        f"{runs.training.mean():.2f} at the training rows",
+        f"{runs.training.mean():.2f} on the training rows",
     ]
     if fall > 0.03:
-        known.append(f"still falling, by {fall:.0%} since the quarter of the run before")
+        known.append(f"still falling, by {fall:.0%} from the previous quarter of the run")
     else:
-        known.append(f"no longer falling ({runs.earlier.mean():.2f} in the quarter before)")
+        known.append(f"no longer falling ({runs.earlier.mean():.2f} in the previous quarter)")
     if plain is not None:
         known.append(f"{plain.scores.rmse.mean():.2f} without flattening")
         known.append(
-            f"an energy's noise is {runs.energy_noise.mean() / BIN_WIDTH:.1f} bins, the weights "
-            f"leave {runs.kish.mean():.0%} of the models"
+            f"the noise of an energy is {runs.energy_noise.mean() / BIN_WIDTH:.1f} bins, and the "
+            f"weights leave an effective {runs.kish.mean():.0%} of the models"
         )
     return "; ".join(known)
 
@@ -109,7 +109,7 @@ def misses(found: Found, kind: str) -> str:
                     beside and getattr(beside, kind),
                 )
                 lines.append(f"- {task.label}, {name}: {text}.\n")
-    return "".join(["What misses, and what was measured of it:\n\n", *lines]) if lines else ""
+    return "".join(["Cells that miss the limit, with measurements:\n\n", *lines]) if lines else ""
 
 
 def reading_table(readings: dict[str, Found]) -> str:
@@ -137,5 +137,5 @@ def score_table(found: Found, ours: dict[Task, dict[str, Scores]]) -> str:
         }
         for name, scores in (paper | kernels).items():
             rows.append([task.label, name, *(spread(values) for values in scores)])
-    header = ["data", "algorithm", "RMSE", "log likelihood a row", "cover of 90 % intervals"]
+    header = ["data", "algorithm", "RMSE", "log likelihood a row", "coverage of 90 % intervals"]
     return markdown_table(header, rows)
