@@ -1,4 +1,4 @@
-"""Whether the gain at which theta goes on while draws are collected moves the answers."""
+"""Whether the gain of theta during the collection of draws moves the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two normals in several dimensions, as far apart as their barrier is to be high."""
+"""Two normals in several dimensions, at the distance that gives the wanted barrier."""
 
 from __future__ import annotations
 

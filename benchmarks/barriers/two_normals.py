@@ -1,4 +1,4 @@
-"""Label switching: two exchangeable normals on 1,000 rows, 386 nats between the labellings."""
+"""Label switching: two exchangeable normals on 1,000 rows, with 386 nats between the labellings."""
 
 from __future__ import annotations
 

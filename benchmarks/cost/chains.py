@@ -1,4 +1,4 @@
-"""What many vectorised chains cost beside one."""
+"""The cost of many vectorised chains, compared with one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.shared.timing import ROUNDS, step_costs
 
 BINS = (32, 128, 512)
 CHAINS = (1, 4, 16, 64, 256)
-#: a step of so many chains is to cost at most LIMIT steps of one, whatever the bins
+#: the aim: a step of MANY chains costs at most LIMIT steps of one, for every number of bins
 MANY = 64
 LIMIT = MANY / 1.8
 
@@ -19,7 +19,7 @@ LIMIT = MANY / 1.8
 def measured(
     experiment: Experiment, bins: int, chains: tuple[int, ...], num_steps: int
 ) -> dict[int, np.ndarray]:
-    """Microseconds a step of all chains in each round, by the number of chains."""
+    """Microseconds per step of all chains in each round, by the number of chains."""
     one = kernel(bins, num_steps)
     methods = {str(number): chains_of(one, number) for number in chains}
     found = step_costs(methods, max(chains) * num_steps, experiment.choose(ROUNDS, 2))

@@ -17,14 +17,14 @@ from benchmarks.shared.tables import markdown_table
 from benchmarks.shared.timing import timed
 from numpyro_contour import SGLD, ContourSGLD
 
-#: steps of the one draw
+#: steps of the draw
 STEPS = 10
-#: draws of warm-up where step size and partition are found
+#: draws of warm-up when step size and partition are not given
 WARMUP = 20
 GIVEN = "ContourSGLD, step size and partition given"
 #: methods of the quick form: those that compile fastest
 QUICK_METHODS = (GIVEN, "blackjax.csgld, one compiled loop", "bare loop")
-#: rows of the regression for NUTS, which takes them all
+#: rows of the regression for NUTS, which uses all of them at each step
 FULL_ROWS = 10_000
 
 
@@ -40,7 +40,7 @@ def first_draw(kernel: Any, data: tuple, warmup: int = 0) -> Callable[[], None]:
 
 
 def methods(setting: Setting, full_rows: int) -> dict[str, Callable[[], None]]:
-    """The methods; each call makes its kernel or loop anew."""
+    """The methods; each call makes a new kernel or loop."""
     model, data = logistic(setting.rows, setting.columns)
     step_size = 0.1 / setting.rows
     case = Case(model, data, setting.minibatch, step_size, setting.bins)

@@ -1,4 +1,4 @@
-"""What a run keeps in memory, and how much a process of it takes at most."""
+"""What a run keeps in memory, and the peak memory of its process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(draws: int, bins: int, chains: int, collect_theta: bool) -> dict[str, in
     start = jnp.zeros((chains,) if chains > 1 else ())
     mcmc = runs.run(kernel, 0, draws, chains, init_params=start)
     peak = peak_bytes()
-    # By chain as NumPyro has them; joined to one axis they are a copy.
+    # The draws by chain are NumPyro's own arrays; joined to one axis they would be a copy.
     samples = mcmc.get_samples(group_by_chain=True)
     fields = mcmc.get_extra_fields(group_by_chain=True)
     return {

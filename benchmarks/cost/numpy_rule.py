@@ -1,4 +1,4 @@
-"""The rule of the authors' demo in NumPy beside `ContourSGLD`, on the nine modes."""
+"""The rule of the authors' demo in NumPy, compared with `ContourSGLD` on the nine modes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from benchmarks.shared.timing import ROUNDS, step_costs
 from numpyro_contour.examples import nine_modes
 
 CHAINS = 10
-#: chains of the table, the first those of the aim
+#: numbers of chains in the table; the aim is for the first
 COMPARED = (CHAINS, 1)
 BINS = 100
-#: the aim: a step of the authors' rule costs so many of ours, for each chain
+#: the aim: how many of our steps a step of the authors' rule costs, per chain
 AIM = 200
-#: steps of ours for each of the rule's, so that both take a time that can be measured
+#: our steps for each step of the rule, so that both take a measurable time
 MORE = 100
 
 
@@ -46,7 +46,7 @@ def plain_gradient(x: np.ndarray) -> np.ndarray:
 
 
 class Rule:
-    """The rule of the authors' demo: contour SGLD on noisy energies in a box, a step at a time."""
+    """The rule of the authors' demo: contour SGLD on noisy energies in a box, step by step."""
 
     temperature, zeta, learning_rate = 1.0, 0.75, 0.001
     noise, box = 0.32, 2.5
@@ -61,7 +61,7 @@ class Rule:
 
     @property
     def multiplier(self) -> float:
-        """What the gradient is multiplied by."""
+        """The multiplier of the gradient."""
         rise = np.log(self.probability[self.place]) - np.log(self.probability[self.place - 1])
         return 1 + self.zeta * self.temperature * rise / self.width
 
@@ -99,7 +99,7 @@ def run_of(energy: Callable, gradient: Callable) -> Callable[[int], None]:
 
 
 def ours(chains: int, num_steps: int) -> Callable[[int], None]:
-    """So many chains of ours, which take `MORE` times the steps."""
+    """Our chains, which take `MORE` times as many steps."""
     run = chains_of(kernel(BINS, num_steps, energy=nine_modes.noisy_energy(0.1)), chains)
     return lambda steps: run(MORE * steps)
 

@@ -1,7 +1,7 @@
-"""What a step costs: ratios to a bare loop of value and gradient, and to blackjax, in one run.
+"""The cost of a step, relative to a bare loop of value and gradient and to blackjax, in one run.
 
-The cost of a step is the slope of the time over the length of the run, so that set-up is not in it;
-the methods take turns, and medians over the rounds are compared.
+The cost of a step is the slope of the time over the length of the run, so it excludes set-up. The
+methods take turns, and medians over the rounds are compared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _table(case: Case, steps: int, rounds: int) -> list[list[str]]:
 
 
 def second_run(rows: int) -> str:
-    """Seconds until a second and third run of the same MCMC object are over, with one draw."""
+    """Seconds of the first and of later runs of the same MCMC object, with one draw."""
     model, data = logistic(rows, 50)
     kernel = ContourSGLD(
         model, step_size=1e-6, minibatch_size=512, partition=EnergyPartition(2e4, 9e4, 128)

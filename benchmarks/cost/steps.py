@@ -1,4 +1,4 @@
-"""A step's cost while the size of the data, of the model, of the minibatch and of theta varies."""
+"""The cost of a step as the sizes of data, model, minibatch and theta vary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Setting:
 
     @property
     def steps(self) -> int:
-        """Steps of the shorter run, more of them where a step is cheap."""
+        """Number of steps of the shorter run, larger where a step is cheap."""
         return STEPS_A_DRAW * min(10, max(1, 50_000 // (self.minibatch * self.columns)))
 
     def __str__(self) -> str:
