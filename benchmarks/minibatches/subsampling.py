@@ -1,4 +1,4 @@
-"""Posteriors from minibatches against NUTS and exact answers, with no argument but `num_steps`."""
+"""Posteriors from minibatches, compared with NUTS and exact answers; only `num_steps` is given."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GROUPS, MEMBERS = 50, 1000
 
 
 def nested(x: jax.Array, y: jax.Array) -> None:
-    """A hierarchy of lines: both its plates are subsampled."""
+    """A hierarchy of lines, with both plates subsampled."""
     level = numpyro.sample("level", dist.Normal(0, 2))
     slope = numpyro.sample("slope", dist.Normal(0, 1))
     spread = numpyro.sample("spread", dist.HalfNormal(1))
@@ -60,9 +60,9 @@ def nested_data() -> tuple:
 
 
 def by_laplace(x: jax.Array, y: jax.Array) -> dict[str, np.ndarray]:
-    """Mean and sd of a logistic regression of so many rows that it is normal, in double precision.
+    """Mean and sd of a logistic regression with enough rows to be normal, in double precision.
 
-    Two draws stand for them: the mean plus and minus the sd.
+    They are returned as two draws: the mean plus and minus the sd.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     beta = np.zeros(x.shape[1])
@@ -85,7 +85,7 @@ def run(
     chains: int = CHAINS,
     energy: str | None = None,
 ) -> MCMC:
-    """A run with nothing given but the steps of a draw, so many times shorter than `STEPS`."""
+    """A run with only the steps of a draw given, `length` times shorter than `STEPS`."""
     draws = length * num_steps
     kernel = ContourSGLD(model, num_steps=num_steps, energy=energy)
     return runs.run(kernel, WARMUP // draws, STEPS // draws, chains, *data)
@@ -165,7 +165,7 @@ def noisy(sigma: Callable) -> Callable:
 
 
 def mixtures(length: int, number: int | None) -> str:
-    """Mode mass and variances within modes under noise, by the run's weights and by the full."""
+    """Mode mass and variances within modes under noise, by the run's weights and by full ones."""
     partition = EnergyPartition(1.0, 21.0, 40)
     targets: list[tuple[str, Callable, EnergyPartition | None]] = [
         (f"{bins} bins of 0.5 nats", lambda x, bins=bins: 0.5 * bins, partition)
@@ -213,7 +213,7 @@ def mixtures(length: int, number: int | None) -> str:
 
 
 def on_the_fly(size: int) -> None:
-    """A normal mean; rows are made from their numbers."""
+    """A normal mean; rows are computed from their numbers."""
     mean = numpyro.sample("mean", dist.Normal(0, 10))
     with numpyro.plate("rows", size, subsample_size=1000) as rows:
         numpyro.sample("y", dist.Normal(mean, 1), obs=row(rows))
@@ -225,7 +225,7 @@ def row(number: jax.Array) -> jax.Array:
 
 
 def ten_million(size: int, length: int) -> str:
-    """The error of the mean in posterior sds, the ratio of sds, and the peak memory, in words."""
+    """A phrase with the error of the mean in posterior sds, the ratio of sds, and the peak memory."""
     mcmc = run(length, on_the_fly, (size,), num_steps=300 // length, chains=4)
     number = np.arange(size, dtype=np.uint32)
     y = 0.7 + 3.4 * ((number * np.uint32(2654435761) >> 8) / 2.0**24 - 0.5)
@@ -247,7 +247,7 @@ def ten_million(size: int, length: int) -> str:
 
 
 def cost(sizes: tuple[int, ...]) -> str:
-    """Microseconds of a step and of a kept draw's weight, for each estimator."""
+    """Microseconds per step and per weight of a kept draw, for each estimator."""
     table = []
     for size in sizes:
         data = logistic_data(size, columns=10)
@@ -261,7 +261,7 @@ def cost(sizes: tuple[int, ...]) -> str:
 
 
 def _costs(data: tuple, energy: str) -> tuple[float, float]:
-    """Microseconds of a step of one chain after its warm-up, and of one draw's weight."""
+    """Microseconds per step of one chain after its warm-up, and per weight of one draw."""
     steps = 1 if energy == "full" else 100
     kernel = ContourSGLD(logistic, energy=energy, num_steps=steps, collect_theta=False)
     mcmc = MCMC(kernel, num_warmup=20, num_samples=1, progress_bar=False, jit_model_args=True)

@@ -1,7 +1,7 @@
-"""What a user would pick instead: peers on the same posteriors, at equal work and equal time.
+"""Alternatives that a user could pick: peers on the same posteriors, at equal work and equal time.
 
-`python -m benchmarks peers.posteriors --only START ...` measures single posteriors, by the
-beginnings of their names, and makes the section anew from these and what was kept of the others.
+`python -m benchmarks peers.posteriors --only START ...` measures only the posteriors whose names
+have these prefixes, and rewrites the section from these and from the stored results of the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def versions() -> str:
 
 
 def compare_on(number: int, folder: Path, quick: bool) -> None:
-    """All methods on a target, in the quick form two, their results kept in a folder."""
+    """Run all methods (two in the quick form) on a target, and keep the results in a folder."""
     target = targets()[number]
     methods = (*OURS, *by_blackjax.METHODS, *NUTS_METHODS, *by_others.available()[0])
     if quick:
@@ -51,10 +51,10 @@ def say(text: str) -> None:
 
 
 def measure(names: tuple[str, ...], folder: Path) -> list[str]:
-    """All methods on the targets whose names begin so, and what was wrong where one failed.
+    """Run all methods on the targets with these prefixes, and return the errors of those that fail.
 
-    A process for each target, two at a time: most programs keep one core busy, and what a process
-    has compiled is freed with it.
+    Each target has its own process, two at a time: most programs keep one core busy, and the
+    programs that a process has compiled are freed with it.
     """
     wanted = [n for n, target in enumerate(targets()) if target.name.startswith(names)]
     failed = []
@@ -64,7 +64,7 @@ def measure(names: tuple[str, ...], folder: Path) -> list[str]:
             try:
                 run.result()
             except Exception as error:
-                # The others are not to be lost with it.
+                # The results of the other targets must not be lost.
                 what = str(error).strip().splitlines()[:1]
                 failed.append(f"nothing new on {targets()[number].name}: {what}")
     return failed
