@@ -1,4 +1,4 @@
-"""No argument given: what the warm-up finds on targets of known answers, against NUTS and exact."""
+"""Runs with nothing given: what the warm-up finds, compared with exact answers or with NUTS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = ("mix1", "gauss20d")
 def run(
     target: Target, kernel_class: type = ContourSGLD, chains: int | None = None, **arguments: Any
 ) -> MCMC:
-    """A run with nothing given but the target."""
+    """A run with nothing given except the target."""
     chains = target.chains if chains is None else chains
     kernel = kernel_class(
         target.model, potential_fn=target.potential, num_steps=target.num_steps, **arguments

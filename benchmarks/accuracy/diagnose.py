@@ -1,4 +1,4 @@
-"""What `diagnose` says of broken runs, of runs that are right, and of the paper's settings."""
+"""The verdicts of `diagnose` on broken runs, on correct runs, and on the paper's settings."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from numpyro_contour import diagnose
 from numpyro_contour.examples import faults
 
 SEEDS = 3
-#: checks that are bad where the figure is below the limit; those without a figure of their own
+#: checks that are bad when the figure is below the limit, and checks without a figure of their own
 SMALL_IS_BAD = {"length", "effective draws", "round trips", "weights", "temperature", "swaps"}
 NO_FIGURE = {"warm-up", "flatness"}
-#: checks of figures that may be too far on either side of 0
+#: checks whose figures may be too far from 0 on either side
 SIGNED = {"variances"}
 
 
 def _nearness(check: str, figure: float, limit: float) -> float:
-    """How near a figure is to its limit, which is not the same for all runs."""
+    """How close a figure is to its limit, which can differ between runs."""
     if check in SMALL_IS_BAD:
         return limit / max(figure, 1e-9)
     return (abs(figure) if check in SIGNED else figure) / limit
 
 
 def extremes(outcomes: dict[str, Outcome]) -> list[list[str]]:
-    """Of each check the figure nearest to its limit, and the run that has it."""
+    """For each check, the figure closest to its limit, and the run that has it."""
     found: dict[str, list[tuple[float, float, str]]] = {}
     for name, one in outcomes.items():
         for v in one.report.verdicts:
@@ -55,7 +55,7 @@ def extremes(outcomes: dict[str, Outcome]) -> list[list[str]]:
 
 
 def broken_runs(experiment: Experiment) -> str:
-    """The table of runs that are broken in one way each, for three seeds."""
+    """The table of runs that are each broken in one way, for three seeds."""
     rows, seeds = [], experiment.choose(SEEDS, 1)
     for name, run in list(faults.RUNS.items())[: experiment.choose(None, 1)]:
         reports = [diagnose(faults.run(name, seed)) for seed in range(seeds)]

@@ -21,7 +21,7 @@ CHAINS = 16
 def drawn(
     kernel: object, steps: int, warmup: int, num_steps: int, *data: object, **more: object
 ) -> tuple:
-    """Draws and weights of a run of so many steps."""
+    """Draws and weights of a run of this many steps."""
     numbers = warmup // num_steps, steps // num_steps, more.pop("chains", CHAINS)
     return runs.draws_of(runs.run(kernel, *numbers, *data, **more))
 
@@ -46,7 +46,7 @@ PRECISION = np.linalg.inv(np.array([[1.0, 0.99], [0.99, 1.0]]))
 
 
 def correlated(name: str, length: int) -> list[str]:
-    """Two normal coordinates of correlation 0.99, with exact gradients: effective draws."""
+    """Effective draws for two normal coordinates with correlation 0.99 and exact gradients."""
     steps = 50_000 // length
     kernel = getattr(numpyro_contour, name)(
         potential_fn=lambda x: 0.5 * x @ PRECISION @ x, num_steps=20
@@ -58,7 +58,7 @@ def correlated(name: str, length: int) -> list[str]:
 
 
 def modes(name: str, length: int) -> list[str]:
-    """0.4 N(-6, 1) + 0.6 N(4, 1) from the left: the mass on the right."""
+    """The mass of the right mode of 0.4 N(-6, 1) + 0.6 N(4, 1), with starts on the left."""
     kernel = getattr(numpyro_contour, name)(
         potential_fn=mixture.potential, energy=mixture.noisy_energy(), num_steps=100
     )

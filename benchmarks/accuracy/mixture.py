@@ -1,4 +1,4 @@
-"""The paper's mixture: theta, means and mode masses of each variant beside the exact ones."""
+"""The paper's mixture: theta, means and mode masses of each variant, compared with exact ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a theta that still moves does to the answers: the same runs with smaller gains."""
+"""The effect on the answers of a theta that still moves: the same runs with smaller gains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.shared.tables import crossings, markdown_table, mean_and_error
 from benchmarks.shared.targets import spread_starts, two_normals
 from numpyro_contour import ContourSGHMC, ContourSGLD, EnergyPartition, robbins_monro
 
-#: The gains by their names; the default is robbins_monro(10, 0.8, 100).
+#: The gains by name; the default is robbins_monro(10, 0.8, 100).
 GAINS: dict[str, dict[str, Any]] = {
     "default": {},
     "robbins_monro(10, 0.9, 100)": {"gain": robbins_monro(10, 0.9, 100)},
@@ -25,7 +25,7 @@ NOISES = (3.5, 3.0)
 
 
 class Length(NamedTuple):
-    """Divisors of the numbers of draws and of chains, and how many gains are compared."""
+    """Divisors of the numbers of draws and chains, and the number of gains to compare."""
 
     draws: int = 1
     chains: int = 1
@@ -33,7 +33,7 @@ class Length(NamedTuple):
 
 
 def masses(inside: np.ndarray, weights: np.ndarray, exact: float) -> list[str]:
-    """The mean over chains of a mode's mass and its error, the scatter of chains, crossings."""
+    """Cells: a mode's mass over chains with its error, the spread of chains, and crossings."""
     by_chain = (weights * inside).mean(1)
     return [
         f"{exact:.3f}",
@@ -51,7 +51,7 @@ def gains(length: Length) -> list[tuple[str, dict[str, Any]]]:
 def drawn(
     kernel: Any, length: Length, warmup: int, draws: int, chains: int, *data: Any, **more: Any
 ) -> tuple:
-    """Draws and weights of a run of these numbers, divided by those of `length`."""
+    """Draws and weights of a run; its sizes are divided by those of `length`."""
     mcmc = run(kernel, warmup // length.draws, draws // length.draws, chains, *data, **more)
     return draws_of(mcmc)
 
@@ -71,7 +71,7 @@ def two_sided(length: Length) -> list[list[str]]:
 
 
 def ten_dimensions(length: Length) -> list[list[str]]:
-    """Rows of the two normals of the defaults' benchmark: the lesser mode, 0.4."""
+    """Rows of the two normals of the defaults' benchmark: the smaller mode, with mass 0.4."""
     chains, rows = 96 // length.chains, []
     for name, given in gains(length):
         kernel = ContourSGLD(potential_fn=two_normals(10), num_steps=10, **given)
@@ -82,9 +82,9 @@ def ten_dimensions(length: Length) -> list[list[str]]:
 
 
 def variances(length: Length) -> list[list[str]]:
-    """Rows of three standard normals: mean of the variances, after 20,000 steps."""
+    """Rows of three standard normals: the mean of the variances after 20,000 steps."""
     chains, rows = 512 // length.chains, []
-    # A gradient acts for ten steps with momentum, so that both move at the same pace.
+    # With momentum a gradient acts for ten steps, so both kernels move at the same pace.
     for kernel_class, step_size in ((ContourSGHMC, 0.02), (ContourSGLD, 0.2)):
         for name, given in gains(length):
             kernel = kernel_class(

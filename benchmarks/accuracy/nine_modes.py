@@ -1,4 +1,4 @@
-"""The nine modes of section D.3: total variation of the mode masses, beside SGLD and blackjax."""
+"""The nine modes of section D.3: total variation of the mode masses, and SGLD and blackjax."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 
 def row(name: str, step_size: float, x: np.ndarray, weights: np.ndarray, gradients: int = 1) -> Row:
-    """What a run has measured."""
+    """The measurements of a run."""
     exact = nine_modes.exact_masses().ravel()
     chains = of_nine(x, weights)
     return Row(
@@ -80,8 +80,8 @@ def row(name: str, step_size: float, x: np.ndarray, weights: np.ndarray, gradien
 def blackjax_csgld(steps: int, step_size: float) -> tuple:
     """Draws and weights of blackjax's contour SGLD at the same settings.
 
-    Its update is equation (15) of the paper, whose fixed point is mass**(1 / zeta): the weight
-    that belongs to its drift is theta(J)**zeta all the same.
+    Its update is equation (15) of the paper, whose fixed point is mass**(1 / zeta). The weight
+    that fits its drift is still theta(J)**zeta.
     """
     import blackjax
 
@@ -148,7 +148,7 @@ def main(experiment: Experiment) -> str:
         rows = [row(name, eps, *ours(name, steps, eps), gradients) for eps in step_sizes]
         published.append(rows[0])
         best.append(min(rows, key=lambda row: row.variation))
-    # As the paper writes its steps and its replicas.
+    # With the independent noise of the paper's steps and replicas.
     for name in experiment.choose(("SGLD", "ReplicaExchangeSGLD", "ContourSGLD"), ()):
         found = ours(name, steps, 0.001, noise="independent")
         published.append(row(f'{name}, noise="independent"', 0.001, *found, runs.KERNELS[name]))

@@ -36,7 +36,7 @@ class Scaled(ContourSGLD):
 class Pooled(ContourSGLD):
     """`ContourSGLD` whose chains share what the warm-up finds.
 
-    Step size and preconditioner are the geometric means of all chains'; partitions are found from
+    Step size and preconditioner are geometric means over all chains; partitions are found from the
     energies of all chains.
     """
 
@@ -66,7 +66,7 @@ class Pooled(ContourSGLD):
 
 
 CHAINS = 32
-#: Targets whose gradients or number of steps leave time for 8 only.
+#: Targets whose gradients or numbers of steps leave time for only 8 chains.
 FEW = ("regression", "poisson", "logistic")
 
 

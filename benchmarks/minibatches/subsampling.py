@@ -225,7 +225,7 @@ def row(number: jax.Array) -> jax.Array:
 
 
 def ten_million(size: int, length: int) -> str:
-    """A phrase with the error of the mean in posterior sds, the ratio of sds, and the peak memory."""
+    """Words for the error of the mean in posterior sds, the ratio of sds and the peak memory."""
     mcmc = run(length, on_the_fly, (size,), num_steps=300 // length, chains=4)
     number = np.arange(size, dtype=np.uint32)
     y = 0.7 + 3.4 * ((number * np.uint32(2654435761) >> 8) / 2.0**24 - 0.5)

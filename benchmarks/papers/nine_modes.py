@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: nine modes in two dimensions, and who finds them."""
+"""Figure 3 of the paper: nine modes in two dimensions, and which methods find them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PARTITION = EnergyPartition(LOWER, LOWER + 25.0, 100)
 ZETA = 0.75
 #: bins of the figure's densities along each coordinate
 EDGES = np.linspace(-2.5, 2.5, 61)
-#: a mode is found with this share of its exact mass
+#: a mode counts as found if it has this share of its exact mass
 FOUND = 0.1
 #: which of the nine modes lie in a corner
 CORNERS = [0, 2, 6, 8]
@@ -60,13 +60,13 @@ class Method:
 
     kernel_class: type
     settings: dict[str, Any]
-    #: share of the steps that is warm-up
+    #: share of the steps that is spent on warm-up
     warmup: float = 0.0
     #: variance of the noise of energies and gradients
     variance: float = VARIANCE
 
     def run(self, steps: int) -> MCMC:
-        """All chains from the middle, warm-up and all in `steps` steps."""
+        """Run all chains from the middle, for `steps` steps including warm-up."""
         kernel = self.kernel_class(
             potential_fn=nine_modes.potential,
             energy=nine_modes.noisy_energy(self.variance),
@@ -80,7 +80,7 @@ class Method:
 
 
 def methods(steps: int) -> dict[str, Method]:
-    """The paper's four at its settings, and ours."""
+    """The paper's four methods at its settings, and ours."""
     common = {"noise": "independent", "draw": "last", "step_size": STEP_SIZE}
     cycle = {"cycle_length": steps // CYCLES, "exploration": 0.0, "step_size": PEAK}
     contour = {"partition": PARTITION, "gain": GAIN, "zeta": ZETA}
@@ -94,19 +94,19 @@ def methods(steps: int) -> dict[str, Method]:
 
 
 def positions(mcmc: MCMC) -> np.ndarray:
-    """The draws as they are, (chains, draws, 2)."""
+    """The draws without resampling, (chains, draws, 2)."""
     return np.asarray(mcmc.get_samples(group_by_chain=True), np.float64)
 
 
 def resampled(run: Any) -> np.ndarray:
-    """Draws of equal weight, (chains, draws, 2), of all that `resample` takes."""
+    """Draws of equal weight, (chains, draws, 2), by `resample` with all draws."""
     with runs.quiet():
         data = resample(run, seed=SEED, keep_chains=True)
     return np.asarray(data["posterior"]["z"].values, np.float64)
 
 
 def exact_density() -> np.ndarray:
-    """The density at the middle of each cell of the figure, (cells, cells), of integral 1."""
+    """The density in the middle of each cell of the figure, (cells, cells), with integral 1."""
     middle = 0.5 * (EDGES[1:] + EDGES[:-1])
     grid = np.stack(np.meshgrid(middle, middle, indexing="ij"), -1).reshape(-1, 2)
     energy = np.asarray(jax.vmap(nine_modes.potential)(jnp.asarray(grid)), np.float64)
@@ -127,7 +127,7 @@ def modes_found(masses: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Result:
-    """What the chains of a method have found."""
+    """The results of the chains of a method."""
 
     #: positions, (chains, draws, 2)
     x: np.ndarray
@@ -210,7 +210,7 @@ def draw_figure(results: dict[str, Result]) -> Figure:
 
 
 def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[Claim]:
-    """What the paper says about its figure 3, what is measured here, and whether it holds."""
+    """The claims of the paper about figure 3, the measurements here, and whether they agree."""
     sgld, cyclical, replica, contour = (
         results[name] for name in ("SGLD", "cycSGLD", "reSGLD", "CSGLD")
     )

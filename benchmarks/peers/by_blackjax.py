@@ -38,7 +38,7 @@ def documented_gain(k: jax.Array) -> jax.Array:
 def run_chains(
     target: Target, draws: int, start: Callable, step: Callable, record: Callable
 ) -> tuple[Any, Any]:
-    """Run all chains: the records of every `NUM_STEPS`th state, and the last states.
+    """Run all chains: records of every `NUM_STEPS`th state after warm-up, and the last states.
 
     Args:
         target: the target.

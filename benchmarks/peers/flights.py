@@ -63,7 +63,7 @@ def run_kernel(kernel_class: type, length: Length, x: jax.Array, y: jax.Array) -
     draws = length.steps // length.num_steps
     mcmc = runs.run(kernel, length.warmup // length.num_steps, draws, length.chains, x, y)
     samples, weights = runs.draws_of(mcmc)
-    # Two minibatches per step, at the position and at the anchor, and a pass for each draw's weight.
+    # Two minibatches per step, at the position and the anchor, and a pass per draw's weight.
     passes = draws if kernel_class is ContourSGLD else 0
     rows = 2 * MINIBATCH * (length.steps + length.warmup) + passes * len(y)
     return samples, weights, length.chains * rows

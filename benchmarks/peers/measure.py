@@ -12,7 +12,7 @@ from benchmarks.peers.targets import Target
 #: the method whose seconds the others get
 REFERENCE = "ContourSGLD"
 OWN = "numpyro_contour"
-#: seconds that differ by at most this share count as equal
+#: seconds that differ by at most this factor count as equal
 NEAR = 1.25
 #: a second run has at most this many times the gradients of the first
 MOST = 8.0

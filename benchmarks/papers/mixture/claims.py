@@ -1,4 +1,4 @@
-"""What the runs say of the paper's claims, in words and numbers."""
+"""Results on the paper's claims, in words and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from benchmarks.shared.tables import (
 )
 from numpyro_contour.examples import mixture
 
-#: what two standard errors do not reach counts as different
+#: figures count as different if they are more than this many standard errors apart
 SIGNIFICANT = 2.0
 
 
@@ -38,7 +38,7 @@ def _mean_and_sd(values: np.ndarray) -> str:
 
 
 def table(results: list[Results], decades: np.ndarray) -> str:
-    """The error of E[x] at some times, and what else can be told of each run."""
+    """The table of the error of E[x] at some times, and of the other figures of each run."""
     rows = []
     for result in results:
         errors = result.errors(decades)
@@ -65,7 +65,7 @@ def verdict(holds: bool) -> str:
 
 
 def catches_up(learnt: Results, known: Results, times: np.ndarray) -> tuple[int | None, float]:
-    """From when on the errors of two algorithms cannot be told apart, and their last ratio."""
+    """The time from which two algorithms' errors cannot be told apart, and their last ratio."""
     times = times[times > learnt.variant.warmup]
     a, b = np.abs(learnt.errors(times)), np.abs(known.errors(times))
     apart = a.mean(0) - b.mean(0) > SIGNIFICANT * np.hypot(standard_error(a), standard_error(b))
@@ -78,7 +78,7 @@ def catches_up(learnt: Results, known: Results, times: np.ndarray) -> tuple[int 
 
 
 def as_efficient(learnt: Results, known: Results, times: np.ndarray) -> str:
-    """The paper's claim on CSGLD and KSGLD, of one pair of them."""
+    """The paper's claim on CSGLD and KSGLD, for one pair of variants."""
     since, ratio = catches_up(learnt, known, times)
     rate = learnt.crossings.mean() / learnt.iterations
     jumps = rate / max(known.crossings.mean() / known.iterations, 1e-9)
@@ -112,7 +112,7 @@ def biases(results: list[Results]) -> str:
 
 
 def claims(results: list[Results], times: np.ndarray) -> str:
-    """Which of the paper's claims hold, and ours."""
+    """Whether the paper's claims hold, and whether ours does."""
     sgld, known, learnt, our_known, ours, *others = results
     pairs = [(learnt, known), (ours, our_known)]
     pairs += list(zip(others, (known, our_known)))

@@ -1,4 +1,4 @@
-"""The slides of reSGLD: naive against corrected swaps, and the price of a correction."""
+"""The slides of reSGLD: naive and corrected swaps, and the price of a correction."""
 
 from __future__ import annotations
 

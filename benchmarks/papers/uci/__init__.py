@@ -34,12 +34,12 @@ from benchmarks.shared.experiment import Experiment
 def run_readings(
     tasks: tuple[Task, ...], names: tuple[str, ...], readings: tuple[Reading, ...], length: Length
 ) -> dict[str, Found]:
-    """The cells of each reading, the first of all tasks and the others of those that count."""
+    """The cells of each reading: the first for all tasks, the others for tasks that count."""
     jobs = [(AS_WRITTEN, task, names) for task in tasks]
     for reading in readings:
         changed = tuple(name for name in names if name in reading.changes)
         jobs += [(reading, task, changed) for task in tasks if task.counts]
-    # Two at a time: a chain's steps follow each other, and one core does them.
+    # Two at a time, since the steps of a run are sequential and keep one core busy.
     with ThreadPoolExecutor(2) as pool:
         cells = pool.map(lambda job: run_task(job[1], length, job[2], job[0]), jobs)
     found: dict[str, Found] = {}
@@ -57,7 +57,7 @@ def main(experiment: Experiment) -> str:
     names = experiment.choose(ALGORITHMS, ("SGD", "SGLD", "CSGHMC"))
     readings = run_readings(tasks, names, experiment.choose(OTHERS, OTHERS[:1]), length)
     found = readings[AS_WRITTEN.label]
-    # One by one: NumPyro's handlers are not made for threads.
+    # One at a time, since NumPyro's handlers are not safe with threads.
     ours: dict[Task, dict[str, Scores]] = {
         task: {
             kernel.__name__: run_kernel(kernel, splits_of(task, 1)[0], kernels)

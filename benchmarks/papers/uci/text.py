@@ -1,4 +1,4 @@
-"""The tables of the UCI experiment, and what is said of the cells that miss."""
+"""The tables of the UCI experiment, and the text about cells that miss the limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def names_of(found: Found) -> list[str]:
 
 
 def rmse_table(found: Found, kind: str) -> str:
-    """RMSE of the runs of one kind, "fixed" or "random", each under the paper's."""
+    """RMSE of the runs of one kind, "fixed" or "random", above the figures of the paper."""
     rows = []
     for task, cells in found.items():
         row = []
@@ -54,7 +54,7 @@ def _means(found: Found, kind: str) -> dict[Task, dict[str, float]]:
 
 
 def verdict(found: Found, kind: str) -> str:
-    """The criterion."""
+    """The sentence on the criterion."""
     held, of = count_cells(_means(found, kind))
     text = f"**{held} of {of} cells are at most {TOLERANCE} times the paper's mean**"
     loads = {task.counts: task.label for task in found if task.row == "energy"}
@@ -66,12 +66,12 @@ def verdict(found: Found, kind: str) -> str:
 
 
 def reasons(runs: Runs, limit: float, plain: Runs | None) -> str:
-    """What was measured of a cell that misses.
+    """The measurements of a cell that misses the limit.
 
     Args:
-        runs: its runs.
+        runs: the runs of the cell.
         limit: what its mean RMSE should not exceed.
-        plain: those of the same algorithm without flattening.
+        plain: the runs of the same algorithm without flattening.
     """
     rmse = runs.scores.rmse
     fall = 1 - rmse.mean() / runs.earlier.mean()
@@ -95,7 +95,7 @@ def reasons(runs: Runs, limit: float, plain: Runs | None) -> str:
 
 
 def misses(found: Found, kind: str) -> str:
-    """A line for each cell that misses."""
+    """A line for each cell that misses the limit."""
     plain = dict(zip(CONTOUR, ("SGLD", "SGHMC")))
     lines = []
     for task, cells in found.items():
@@ -113,7 +113,7 @@ def misses(found: Found, kind: str) -> str:
 
 
 def reading_table(readings: dict[str, Found]) -> str:
-    """How many cells hold by each reading, and what the contour algorithms' means are."""
+    """For each reading, the number of cells that hold and the contour algorithms' means."""
     rows, tasks = [], [task for task in next(iter(readings.values())) if task.counts]
     for label, all_found in readings.items():
         found = {task: all_found[task] for task in tasks}
@@ -129,7 +129,7 @@ def reading_table(readings: dict[str, Found]) -> str:
 
 
 def score_table(found: Found, ours: dict[Task, dict[str, Scores]]) -> str:
-    """Figures of the kernels with nothing given, beside those of the paper's settings."""
+    """Figures of the kernels with nothing given, and of the paper's settings."""
     rows = []
     for task, kernels in ours.items():
         paper = {
