@@ -129,7 +129,8 @@ def load(num_rows: int | None = None, seed: int = 0) -> Flights:
 
     Args:
         num_rows: number of flights. Up to 10,000 are taken from the sample that is shipped; more
-            are taken from the archive, which is fetched the first time. None (default) for all 3,000,000.
+            are taken from the archive, which is fetched the first time. None (default) for all
+            3,000,000.
         seed: seed of the choice. Defaults to 0.
 
     Returns:

@@ -40,8 +40,9 @@ def plot_dashboard(
     """The figures that show at a glance whether a run went well, under the sentence of `diagnose`.
 
     The panels, as far as they apply, are `plot_energy_histogram`, `plot_theta_trace`,
-    `plot_energy_trace` of the first chain, both axes of `plot_weights`, the energies of `plot_warmup`, and
-    `plot_mode_occupancy` if `modes` is given, or else `plot_marginals` of the first three scalars.
+    `plot_energy_trace` of the first chain, both axes of `plot_weights`, the energies of
+    `plot_warmup`, and `plot_mode_occupancy` if `modes` is given, or else `plot_marginals` of the
+    first three scalars.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package, after
