@@ -16,7 +16,7 @@ from benchmarks.shared.pages import DOCS, write_section
 
 
 def named(given: str) -> list[str]:
-    """The benchmarks that a word of the command line means."""
+    """The benchmarks that a word of the command line selects."""
     return [name for name in BENCHMARKS if given in (name, *name.split("."))]
 
 
@@ -32,13 +32,13 @@ def run(name: str, experiment: Experiment) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the benchmarks that are named, or all, each written as soon as it is there."""
+    """Run the named benchmarks, or all, and write each section as soon as it is done."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="all if none is named")
-    parser.add_argument("--list", action="store_true", help="print all names and what they ask")
-    parser.add_argument("--quick", action="store_true", help="short form, to see that it runs")
+    parser.add_argument("--list", action="store_true", help="print all names and their questions")
+    parser.add_argument("--quick", action="store_true", help="short form, to check that it runs")
     parser.add_argument(
         "--output", type=Path, help="folder of the pages: docs, or a new one for the short form"
     )
@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> None:
         nargs="+",
         default=[""],
         metavar="START",
-        help="of peers.posteriors: measure those whose names begin so, and keep the others",
+        help="for peers.posteriors: measure the posteriors with these prefixes, keep the others",
     )
     arguments = parser.parse_args(argv)
     names = list(dict.fromkeys(name for given in arguments.names for name in named(given)))

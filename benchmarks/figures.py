@@ -26,13 +26,13 @@ def nine(draws: int) -> Any:
 
 
 def mode(posterior: xr.Dataset) -> np.ndarray:
-    """Which of the nine modes each draw is in: those on an axis, in a corner, or in the middle."""
+    """The group of the mode that each draw is in: in the middle, on an edge, or in a corner."""
     nearest = np.abs(posterior["z"].values[..., None] - np.array(nine_modes.MODE_GRID)).argmin(-1)
     return (nearest != 1).sum(-1)  # 0 in the middle, 1 at an edge, 2 in a corner
 
 
 def seven_modes(x: jax.Array) -> jax.Array:
-    """The potential energy of seven normals in the plane, with barriers of some 13 nats."""
+    """The potential energy of seven normals in the plane, with barriers of about 13 nats."""
     angles = jnp.arange(6) * jnp.pi / 3
     around = 3.6 * jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1)
     places = jnp.concatenate([jnp.zeros((1, 2)), around])
@@ -86,7 +86,7 @@ def trapped(length: int) -> plt.Figure:
 
 
 def main(experiment: Experiment) -> str:
-    """Write them all, and return their lines for a page."""
+    """Write all figures, and return their lines for a page."""
     plt.switch_backend("Agg")
     alternative = "Seven modes by NUTS and by ContourSGLD"
     figure = trapped(experiment.choose(1, 20))

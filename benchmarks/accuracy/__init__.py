@@ -1,1 +1,1 @@
-"""How right the answers are, and whether the verdicts on runs are: docs/benchmarks.md."""
+"""Whether the answers and the verdicts on runs are right: docs/benchmarks.md."""

@@ -1,4 +1,4 @@
-"""Whether the reported Monte Carlo errors are those that replicate runs show."""
+"""Whether the reported Monte Carlo errors agree with replicate runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def replicates(
 
 
 def scores(x: np.ndarray, log_weights: np.ndarray, exact: float) -> dict[str, Any]:
-    """The deviations of the replicates' means in units of the errors that each reports."""
+    """The deviations of the replicates' means in units of their reported errors."""
     means = np.array([weighted_mean(*one) for one in zip(x, log_weights)])
     errors = np.array([weighted_mcse(*one) for one in zip(x, log_weights)])
     z = (means - exact) / errors
@@ -57,7 +57,7 @@ def scores(x: np.ndarray, log_weights: np.ndarray, exact: float) -> dict[str, An
 
 
 def results(number: int, draws: int) -> dict[str, dict[str, Any]]:
-    """The table's rows, from so many replicates."""
+    """The rows of the table, from this many replicates."""
     chains = number * CHAINS
     key_mixture, key_gaussian, key_start = random.split(random.key(0), 3)
     contour = ContourSGLD(
@@ -89,12 +89,12 @@ def main(experiment: Experiment) -> str:
     rows = results(number, draws)
     return (
         "## Coverage of the reported errors\n\n"
-        f"{number} runs of {CHAINS} chains of {draws:,} draws, after {draws // 4} draws of "
-        "warm-up; a draw of ContourSGLD stands for 50 steps, one of SGLD for 5. How often the "
-        "interval mean +- 1.96 MCSE holds the exact value, and the root-mean-square of the "
-        "deviations in units of the MCSE.\n\n"
+        f"There are {number} runs of {CHAINS} chains of {draws:,} draws, after {draws // 4} draws "
+        "of warm-up. A draw of ContourSGLD stands for 50 steps, and one of SGLD for 5. Coverage "
+        "is the share of runs whose interval, mean +- 1.96 MCSE, contains the exact value. The rms "
+        "z is the root mean square of the deviations in units of the MCSE.\n\n"
         + markdown_table(
-            ["estimate", "ESS", "bias", "sd of the means", "rms MCSE", "cover", "rms z"],
+            ["estimate", "ESS", "bias", "sd of the means", "rms MCSE", "coverage", "rms z"],
             [
                 [
                     name,

@@ -1,4 +1,4 @@
-"""Crossings between modes where the partition, or the noise of the energy, is not right."""
+"""Crossings between modes with a poor partition or with noisy energies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ten_dimensions = two_normals(10)
 
 
 class Length(NamedTuple):
-    """How many chains there are, and how many draws of ten steps each has."""
+    """The number of chains, and the number of draws of ten steps in each."""
 
     chains: int = 32
     warmup: int = 1000
     draws: int = 5000
 
 
-#: Of the partition in two dimensions that is varied: its ends and the width of its bins, nats.
+#: The partitions in two dimensions: their ends and the width of their bins, in nats.
 LOWER, UPPER, WIDTH = 0.0, 20.0, 0.25
 
 
@@ -41,7 +41,7 @@ def started(
     width: float,
     **given: Any,
 ) -> MCMC:
-    """Chains from both modes, whose draws are ten steps apart."""
+    """Run chains from both modes, with draws that are ten steps apart."""
     partition = EnergyPartition(lower, upper, max(3, round((upper - lower) / width)))
     kernel = ContourSGLD(
         potential_fn=potential,
@@ -87,7 +87,7 @@ def in_the_plane(length: Length, settings: int | None) -> list[list[str]]:
 
 
 def told(found: np.ndarray) -> str:
-    """The mean number of crossings, and its error."""
+    """The mean number of crossings and its error, as text."""
     return mean_and_error(found, 0, 1)
 
 
@@ -148,11 +148,12 @@ def main(experiment: Experiment) -> str:
     ]
     return (
         "## What the partition and the noise do to crossings\n\n"
-        f"Crossings a chain between two unit normals ({length.chains} chains of "
-        f"{length.draws * 10:,} steps of "
-        "0.2, seen every tenth step). In two dimensions, with a barrier of 4 nats, as the energy "
-        f"partition is changed:\n\n{tables[0]}\nIn ten dimensions, with a barrier of 11 nats "
-        f"and bins from 0 to 45 nats:\n\n{tables[1]}\nIn one dimension, with a barrier of 12 "
-        "nats and bins from 0 to 30 nats, as noise is added to the energies; the root mean square "
-        f"error of a chain's mass of the mode of 0.6:\n\n{tables[2]}"
+        "The tables give crossings per chain between two unit normals, for "
+        f"{length.chains} chains of {length.draws * 10:,} steps with step size 0.2, observed every "
+        "tenth step. In two dimensions, with a barrier of 4 nats, when the energy partition "
+        f"changes:\n\n{tables[0]}\nIn ten dimensions, with a barrier of 11 nats and bins from 0 to "
+        f"45 nats, when the width of the bins changes:\n\n{tables[1]}\nIn one dimension, with a "
+        "barrier of 12 nats and bins from 0 to 30 nats, when noise is added to the energies. The "
+        "error of a chain is the root mean square error of the mass of the mode whose mass is "
+        f"0.6:\n\n{tables[2]}"
     )

@@ -1,4 +1,4 @@
-"""No argument given: what the warm-up finds on targets of known answers, against NUTS and exact."""
+"""Runs with nothing given: what the warm-up finds, compared with exact answers or with NUTS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = ("mix1", "gauss20d")
 def run(
     target: Target, make_kernel: Callable = ContourSGLD, chains: int | None = None, **arguments: Any
 ) -> MCMC:
-    """A run with nothing given but the target."""
+    """A run with nothing given except the target."""
     chains = target.chains if chains is None else chains
     kernel = make_kernel(
         target.model, potential_fn=target.potential, num_steps=target.num_steps, **arguments
@@ -73,9 +73,8 @@ def main(experiment: Experiment) -> str:
         print(*rows[-1], sep=" | ", flush=True)
     return (
         "## Nothing given: what the warm-up finds\n\n"
-        "`ContourSGLD` with no argument but `num_steps=10`. Means are "
-        "off by so many posterior standard deviations of NUTS, whose own "
-        "error is about 0.02.\n\n"
+        "`ContourSGLD` is given no argument except `num_steps=10`. Errors of means are in "
+        "posterior standard deviations, relative to NUTS, whose own error is about 0.02.\n\n"
         + markdown_table(
             ["target", "steps + warm-up", "chains", "figures", "step size", "seconds"], rows
         )

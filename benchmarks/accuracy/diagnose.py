@@ -1,4 +1,4 @@
-"""What `diagnose` says of broken runs, of runs that are right, and of the paper's settings."""
+"""The verdicts of `diagnose` on broken runs, on correct runs, and on the paper's settings."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from numpyro_contour import diagnose
 from numpyro_contour.examples import faults
 
 SEEDS = 3
-#: checks that are bad where the figure is below the limit; those without a figure of their own
+#: checks that are bad when the figure is below the limit, and checks without a figure of their own
 SMALL_IS_BAD = {"length", "effective draws", "round trips", "weights", "temperature", "swaps"}
 NO_FIGURE = {"warm-up", "flatness"}
-#: checks of figures that may be too far on either side of 0
+#: checks whose figures may be too far from 0 on either side
 SIGNED = {"variances"}
 
 
 def _nearness(check: str, figure: float, limit: float) -> float:
-    """How near a figure is to its limit, which is not the same for all runs."""
+    """How close a figure is to its limit, which can differ between runs."""
     if check in SMALL_IS_BAD:
         return limit / max(figure, 1e-9)
     return (abs(figure) if check in SIGNED else figure) / limit
 
 
 def extremes(outcomes: dict[str, Outcome]) -> list[list[str]]:
-    """Of each check the figure nearest to its limit, and the run that has it."""
+    """For each check, the figure closest to its limit, and the run that has it."""
     found: dict[str, list[tuple[float, float, str]]] = {}
     for name, one in outcomes.items():
         for v in one.report.verdicts:
@@ -55,7 +55,7 @@ def extremes(outcomes: dict[str, Outcome]) -> list[list[str]]:
 
 
 def broken_runs(experiment: Experiment) -> str:
-    """The table of runs that are broken in one way each, for three seeds."""
+    """The table of runs that are each broken in one way, for three seeds."""
     rows, seeds = [], experiment.choose(SEEDS, 1)
     for name, run in list(faults.RUNS.items())[: experiment.choose(None, 1)]:
         reports = [diagnose(faults.run(name, seed)) for seed in range(seeds)]
@@ -63,7 +63,7 @@ def broken_runs(experiment: Experiment) -> str:
         named = sum(check == (run.check or "none") for check in first)
         rows.append([name, run.what, bad_verdicts(reports[0]), f"{named} of {seeds}"])
         print(*rows[-1], sep=" | ", flush=True)
-    header = ["run", "what is done", "bad verdicts, the first seed", "right one first"]
+    header = ["run", "what is done", "bad verdicts, the first seed", "right verdict first"]
     return markdown_table(header, rows)
 
 
@@ -86,21 +86,22 @@ def main(experiment: Experiment) -> str:
         "seconds, run + report + truth",
     ]
     return (
-        "## Verdicts on runs\n\nRuns that are broken in one way each, "
-        "`numpyro_contour.examples.faults`:\n\n" + broken + "\n"
-        f"`diagnose` on {len(outcomes)} runs of as many targets, with nothing given but "
-        f"`num_steps` unless said, whose true error is small: {right} have pooled means off by "
-        f"less than {MEAN} posterior sds, sds by less than {SD:.0%} and mode masses by less than "
-        f"{MASSES} in total variation of exact answers, or of NUTS. {false} of these have a bad "
-        "verdict.\n\n"
+        "## Verdicts on runs\n\nThese runs are each broken in one way "
+        "(`numpyro_contour.examples.faults`):\n\n" + broken + "\n"
+        f"The next table shows `diagnose` on {len(outcomes)} runs, each on a different target, "
+        f"with nothing given except `num_steps` unless stated. In {right} of them the true error "
+        "is small: compared with exact answers or with NUTS, pooled means are wrong by less than "
+        f"{MEAN} posterior sds, sds by less than {SD:.0%} and mode masses by less than {MASSES} in "
+        f"total variation. {false} of these have a bad verdict.\n\n"
         + markdown_table(header, [healthy_row(runs[name], o) for name, o in outcomes.items()])
-        + "\nOf each check the figure that came nearest to its limit:\n\n"
+        + "\nFor each check, the figure that came closest to its limit:\n\n"
         + markdown_table(["check", "runs", "nearest", "limit", "run"], extremes(outcomes))
-        + "\nThe paper's own settings, "
-        f"{PAPER_CHAINS} chains: its update, its weights by bin, log theta at right edges, steps "
-        "that may grow, independent noise; the numbers of sections 4.1 (1,000,000 steps) and D.3. "
-        "Errors: total variation of theta (mean of the chains); total variation of the mode "
-        "masses, of a chain and of all; the mean, which is 0.\n\n"
+        + "\nThe paper's own settings, with "
+        f"{PAPER_CHAINS} chains: its update of theta, its weights by bin, log theta at right "
+        "edges, steps that may grow, and independent noise, with the numbers of sections 4.1 "
+        "(1,000,000 steps) and D.3. The errors are the total variation of theta (mean over "
+        "chains), the total variation of the mode masses (of a single chain and of all chains "
+        "pooled), and the mean, whose exact value is 0.\n\n"
         + papers(experiment)
         + "\n"
         + PLAIN_WORDS

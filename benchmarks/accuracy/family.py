@@ -21,7 +21,7 @@ CHAINS = 16
 def drawn(
     kernel: object, steps: int, warmup: int, num_steps: int, *data: object, **more: object
 ) -> tuple:
-    """Draws and weights of a run of so many steps."""
+    """Draws and weights of a run of this many steps."""
     numbers = warmup // num_steps, steps // num_steps, more.pop("chains", CHAINS)
     return runs.draws_of(runs.run(kernel, *numbers, *data, **more))
 
@@ -46,7 +46,7 @@ PRECISION = np.linalg.inv(np.array([[1.0, 0.99], [0.99, 1.0]]))
 
 
 def correlated(name: str, length: int) -> list[str]:
-    """Two normal coordinates of correlation 0.99, with exact gradients: effective draws."""
+    """Effective draws for two normal coordinates with correlation 0.99 and exact gradients."""
     steps = 50_000 // length
     kernel = getattr(numpyro_contour, name)(
         potential_fn=lambda x: 0.5 * x @ PRECISION @ x, num_steps=20
@@ -58,7 +58,7 @@ def correlated(name: str, length: int) -> list[str]:
 
 
 def modes(name: str, length: int) -> list[str]:
-    """0.4 N(-6, 1) + 0.6 N(4, 1) from the left: the mass on the right."""
+    """The mass of the right mode of 0.4 N(-6, 1) + 0.6 N(4, 1), with starts on the left."""
     kernel = getattr(numpyro_contour, name)(
         potential_fn=mixture.potential, energy=mixture.noisy_energy(), num_steps=100
     )
@@ -85,13 +85,15 @@ def main(experiment: Experiment) -> str:
     ]
     return (
         "## Every kernel with nothing given\n\n"
-        "16 chains. Logistic regression: 10,000 rows, 20 columns of scales from 0.1 to 10, "
-        "minibatches of 200, warm-up 10,000 steps, 30,000 steps; effective draws for 1,000 "
-        "minibatch gradients (median coordinate, from the error across chains), worst error of a "
-        "mean of one chain in posterior sds, ratios of sds. Correlated: the same effective draws "
-        "for two normal coordinates of correlation 0.99, exact gradients, 64 chains. Two modes 11 "
-        "nats apart: 200,000 steps from the left one; mean over chains of the mass on the right, "
-        "0.6, and its root mean square error in one chain.\n\n"
+        "There are 16 chains unless stated otherwise. The logistic regression has 10,000 rows and "
+        "20 columns of scales from 0.1 to 10, with minibatches of 200, 10,000 steps of warm-up and "
+        "30,000 steps after it. Effective draws are per 1,000 minibatch gradients, for the median "
+        "coordinate, from the error across chains. The worst mean is the largest error of a mean "
+        "in one chain, in posterior sds. The sd ratios compare the sds of the draws with the true "
+        "ones. The column 'correlated' gives the same effective draws for two normal coordinates "
+        "with correlation 0.99, exact gradients and 64 chains. The last two columns are for two "
+        "modes 11 nats apart, with 200,000 steps from the left mode: the mass of the right mode "
+        "(exact: 0.6), averaged over chains, and its root mean square error in one chain.\n\n"
         + markdown_table(
             [
                 "kernel",

@@ -1,4 +1,4 @@
-"""What a run that is long enough is, and whether it is right and has no bad verdict."""
+"""Runs that are long enough: whether they are right, and whether they have a bad verdict."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from numpyro_contour import ContourSGLD, diagnose, to_inference_data
 from numpyro_contour.diagnosis.report import Report
 from numpyro_contour.kernels import Kernel
 
-#: A run is right where the pooled means are off by less than this many posterior sds,
+#: A run is right if the pooled means are wrong by less than this many posterior sds,
 MEAN = 0.2
-#: the ratios of sds by less than this,
+#: the ratios of sds differ from 1 by less than this,
 SD = 0.1
-#: and mode masses by less than this in total variation.
+#: and the mode masses are wrong by less than this in total variation.
 MASSES = 0.05
 
 
 @dataclass(frozen=True)
 class Healthy:
-    """A run that is long enough for its target, and how its true error is told."""
+    """A run that is long enough for its target, and the way to find its true error."""
 
     name: str
     kernel: Kernel
@@ -76,7 +76,7 @@ def against(truth: dict[str, np.ndarray], masses: Errors | None = None) -> Error
 
 
 def against_nuts(model: Callable, data: tuple = ()) -> Errors:
-    """Errors beside a long run of NUTS over all rows."""
+    """Errors relative to a long run of NUTS over all rows."""
 
     def found(x: Any, weights: np.ndarray) -> dict[str, float]:
         return errors(x, weights, by_nuts(ContourSGLD(model).model, data, 500, 2500, 2))

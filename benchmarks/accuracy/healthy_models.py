@@ -24,13 +24,13 @@ def normal_mean(y: jax.Array) -> None:
 
 
 def categories(counts: jax.Array) -> None:
-    """Shares of categories."""
+    """The probabilities of categories."""
     shares = numpyro.sample("x", dist.Dirichlet(jnp.ones(len(counts))))
     numpyro.sample("counts", dist.Multinomial(int(counts.sum()), shares), obs=counts)
 
 
 def enumerated(y: jax.Array) -> None:
-    """Two components in order; each row's is summed out."""
+    """Two ordered components; the component of each row is summed out."""
     share = numpyro.sample("share", dist.Beta(2, 2))
     low = numpyro.sample("low", dist.Normal(0, 5))
     gap = numpyro.sample("gap", dist.LogNormal(0, 1))

@@ -1,4 +1,4 @@
-"""Runs on potential functions of exact answers that are long enough."""
+"""Runs that are long enough, on potential functions with exact answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRECISION = np.linalg.inv(np.array([[1.0, 0.9], [0.9, 1.0]]))
 
 
 def normals(x: jax.Array) -> jax.Array:
-    """Thirty normals of scales from 0.1 to 10."""
+    """Thirty normals with scales from 0.1 to 10."""
     return 0.5 * jnp.sum((x / SCALES) ** 2)
 
 
@@ -42,17 +42,17 @@ def uneven(x: jax.Array) -> jax.Array:
 
 
 def student(x: jax.Array) -> jax.Array:
-    """Five independent Student t of ten degrees of freedom."""
+    """Five independent Student t variables with ten degrees of freedom."""
     return -jnp.sum(dist.StudentT(10.0).log_prob(x))
 
 
 def banana(x: jax.Array) -> jax.Array:
-    """A normal coordinate, and one around half of its square."""
+    """A normal coordinate, and another one centred at half of its square."""
     return 0.5 * x[0] ** 2 + 0.5 * ((x[1] - 0.5 * x[0] ** 2) / 0.7) ** 2
 
 
 def double_well(x: jax.Array) -> jax.Array:
-    """Wells at plus and minus 1, the left one deeper, six nats below the pass."""
+    """Wells at plus and minus 1; the left one is deeper, six nats below the barrier."""
     return 6 * (x[0] ** 2 - 1) ** 2 + 0.3 * x[0] + 0.5 * x[1] ** 2
 
 
@@ -74,12 +74,12 @@ def of_corners(x: Any, weights: np.ndarray) -> np.ndarray:
 
 
 def cooling(steps: int) -> Callable:
-    """A temperature from 4 to 1 over so many steps."""
+    """A temperature that falls from 4 to 1 over this many steps."""
     return lambda count: jnp.maximum(1.0, 4.0 - 3.0 * count / steps)
 
 
 def potentials() -> list[Healthy]:
-    """Runs on potential functions of exact answers."""
+    """Runs on potential functions with exact answers."""
     line, plane = np.linspace(-8, 6, 8), np.zeros((8, 2))
     shift = 4.7 / np.sqrt(10)
     right = lambda x: x > mixture.DIVIDE

@@ -1,4 +1,4 @@
-"""Targets of known answers for runs with nothing given, and how their errors are told."""
+"""Targets with known answers for runs with nothing given, and the errors of these runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from numpyro_contour.examples.datasets import Split, load, split_and_standardise
 
 CHAINS = 16
 MANY_CHAINS = 96
-#: A barrier beyond those that the defaults are meant for.
+#: A target whose barrier is higher than the defaults are meant for.
 BEYOND = "mixture30, 37 nats"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A model or potential, its budget, and how a run's error is told."""
+    """A model or potential, its budget, and the function for the error of a run."""
 
     name: str
     steps: int
@@ -37,9 +37,9 @@ class Target:
     model: Callable | None = None
     data: tuple = ()
     num_steps: int = 10
-    #: more where a limit is nearer than the error of few
+    #: more chains if the error of few would be larger than the distance to a limit
     chains: int = CHAINS
-    #: a figure to divide by that of `SGLD`
+    #: a figure that is also divided by that of `SGLD`
     beside_sgld: str | None = None
 
 
@@ -49,7 +49,7 @@ def gauss(x: jax.Array) -> jax.Array:
 
 
 def gauss_errors(x: np.ndarray, weights: np.ndarray) -> dict[str, float]:
-    """Error of the mean energy, and effective draws by the spread of the chains' means."""
+    """Error of the mean energy, and effective draws from the spread of the chains' means."""
     energy = 0.5 * (x**2).sum(-1)
     means = (weights * energy).mean(1) / weights.mean(1)
     variance = ((weights[..., None] * x).mean(1) / weights.mean(1)[:, None]).var()
@@ -85,7 +85,7 @@ def concrete_errors(split: Split) -> Errors:
 
 
 def targets() -> dict[str, Target]:
-    """The table's rows."""
+    """The rows of the table."""
     rows = [
         Target(
             "mix1",
@@ -123,7 +123,7 @@ def targets() -> dict[str, Target]:
             beside_sgld="ESS a chain",
         ),
     ]
-    # The lowest ways between the two labellings, by search on a grid: 13, 20 and 37 nats.
+    # The lowest barriers between the two labellings, found on a grid: 13, 20 and 37 nats.
     for name, rows_of, centre in (
         ("mixture20", 20, 1.45),
         ("mixture30", 30, 1.65),
@@ -145,7 +145,7 @@ def targets() -> dict[str, Target]:
         ("poisson", models.counts_in_groups, models.counts_in_groups_data()),
         ("logistic", partial(models.logistic, minibatch=None), models.logistic_data(2000)),
     ):
-        # The level and the effects of the hierarchy lie on a ridge, which takes many small steps.
+        # The level and the effects of the hierarchy form a ridge, which takes many small steps.
         steps = 400_000 if name == "poisson" else 50_000
         rows.append(Target(name, steps, 10_000, against_nuts(model, data), model=model, data=data))
     split = split_and_standardise(load("concrete"), seed=0)

@@ -1,4 +1,4 @@
-"""The paper's mixture: theta, means and mode masses of each variant beside the exact ones."""
+"""The paper's mixture: theta, means and mode masses of each variant, compared with exact ones."""
 
 from __future__ import annotations
 
@@ -105,8 +105,9 @@ def main(experiment: Experiment) -> str:
     ]
     return (
         "## The mixture 0.4 N(-6, 1) + 0.6 N(4, 1)\n\n"
-        f"50 nats of energy, zeta 0.75, step size 0.1, gradient noise N(0, 0.01), {steps:,} steps, "
-        f"{CHAINS} chains from 0, `num_steps` 100. Exact: mean 0, mass of the right mode 0.6.\n\n"
+        f"The partition spans 50 nats, zeta is 0.75, the step size 0.1, and the gradient noise "
+        f"N(0, 0.01). All {CHAINS} chains start at 0 and run for {steps:,} steps, with "
+        "`num_steps=100`. The exact mean is 0, and the exact mass of the right mode is 0.6.\n\n"
         + markdown_table(
             [
                 "kernel",

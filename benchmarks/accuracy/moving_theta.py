@@ -1,4 +1,4 @@
-"""What a theta that still moves does to the answers: the same runs with smaller gains."""
+"""The effect on the answers of a theta that still moves: the same runs with smaller gains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.shared.tables import crossings, markdown_table, mean_and_error
 from benchmarks.shared.targets import spread_starts, two_normals
 from numpyro_contour import ContourSGHMC, ContourSGLD, EnergyPartition, robbins_monro
 
-#: The gains by their names; the default is robbins_monro(10, 0.8, 100).
+#: The gains by name; the default is robbins_monro(10, 0.8, 100).
 GAINS: dict[str, dict[str, Any]] = {
     "default": {},
     "robbins_monro(10, 0.9, 100)": {"gain": robbins_monro(10, 0.9, 100)},
@@ -25,7 +25,7 @@ NOISES = (3.5, 3.0)
 
 
 class Length(NamedTuple):
-    """Divisors of the numbers of draws and of chains, and how many gains are compared."""
+    """Divisors of the numbers of draws and chains, and the number of gains to compare."""
 
     draws: int = 1
     chains: int = 1
@@ -33,7 +33,7 @@ class Length(NamedTuple):
 
 
 def masses(inside: np.ndarray, weights: np.ndarray, exact: float) -> list[str]:
-    """The mean over chains of a mode's mass and its error, the scatter of chains, crossings."""
+    """Cells: a mode's mass over chains with its error, the spread of chains, and crossings."""
     by_chain = (weights * inside).mean(1)
     return [
         f"{exact:.3f}",
@@ -51,7 +51,7 @@ def gains(length: Length) -> list[tuple[str, dict[str, Any]]]:
 def drawn(
     kernel: Any, length: Length, warmup: int, draws: int, chains: int, *data: Any, **more: Any
 ) -> tuple:
-    """Draws and weights of a run of these numbers, divided by those of `length`."""
+    """Draws and weights of a run; its sizes are divided by those of `length`."""
     mcmc = run(kernel, warmup // length.draws, draws // length.draws, chains, *data, **more)
     return draws_of(mcmc)
 
@@ -71,7 +71,7 @@ def two_sided(length: Length) -> list[list[str]]:
 
 
 def ten_dimensions(length: Length) -> list[list[str]]:
-    """Rows of the two normals of the defaults' benchmark: the lesser mode, 0.4."""
+    """Rows of the two normals of the defaults' benchmark: the smaller mode, with mass 0.4."""
     chains, rows = 96 // length.chains, []
     for name, given in gains(length):
         kernel = ContourSGLD(potential_fn=two_normals(10), num_steps=10, **given)
@@ -82,9 +82,9 @@ def ten_dimensions(length: Length) -> list[list[str]]:
 
 
 def variances(length: Length) -> list[list[str]]:
-    """Rows of three standard normals: mean of the variances, after 20,000 steps."""
+    """Rows of three standard normals: the mean of the variances after 20,000 steps."""
     chains, rows = 512 // length.chains, []
-    # A gradient acts for ten steps with momentum, so that both move at the same pace.
+    # With momentum a gradient acts for ten steps, so both kernels move at the same pace.
     for kernel_class, step_size in ((ContourSGHMC, 0.02), (ContourSGLD, 0.2)):
         for name, given in gains(length):
             kernel = kernel_class(
@@ -106,17 +106,18 @@ def main(experiment: Experiment) -> str:
     length = experiment.choose(Length(), Length(10, 24, 1))
     return (
         "## A theta that still moves\n\n"
-        "Draws are weighed by theta of their own time. While it still moves, the answers have a "
-        "bias of the order of the gain times the steps between crossings. The same runs with "
-        "smaller gains: 48 chains of 500,000 steps on the model of README with nothing given, 96 "
-        "chains of 100,000 steps on two normals in ten dimensions. Mean of the chains' estimates "
-        "of P(a > 0), or of the mass of the lesser mode, and their standard deviation; crossings "
-        "between draws, a chain.\n\n"
+        "Each draw is weighted by the theta at its own time. While theta is still moving, the "
+        "answers have a bias of the order of the gain times the number of steps between crossings. "
+        "The table repeats the same runs with smaller gains: 48 chains of 500,000 steps on the "
+        "model of README with nothing given, and 96 chains of 100,000 steps on two normals in ten "
+        "dimensions. It shows the mean over chains of the estimates of P(a > 0), or of the mass of "
+        "the smaller mode, their standard deviation, and the crossings between draws per "
+        "chain.\n\n"
         + markdown_table(
             ["target", "gain", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
             two_sided(length) + ten_dimensions(length),
         )
-        + "\nThree standard normals, step size 0.02 with momentum and 0.2 without, 40 bins of half "
-        "a nat: mean variance (1) over 512 chains of 20,000 steps.\n\n"
-        + markdown_table(["kernel", "gain", "variance"], variances(length))
+        + "\nFor three standard normals, the step size is 0.02 with momentum and 0.2 without, and "
+        "there are 40 bins of half a nat. The variance (exact: 1) is the mean over 512 chains of "
+        "20,000 steps.\n\n" + markdown_table(["kernel", "gain", "variance"], variances(length))
     )

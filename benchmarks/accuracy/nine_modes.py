@@ -1,4 +1,4 @@
-"""The nine modes of section D.3: total variation of the mode masses, beside SGLD and blackjax."""
+"""The nine modes of section D.3: total variation of the mode masses, and SGLD and blackjax."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 
 def row(name: str, step_size: float, x: np.ndarray, weights: np.ndarray, gradients: int = 1) -> Row:
-    """What a run has measured."""
+    """The measurements of a run."""
     exact = nine_modes.exact_masses().ravel()
     chains = of_nine(x, weights)
     return Row(
@@ -80,8 +80,8 @@ def row(name: str, step_size: float, x: np.ndarray, weights: np.ndarray, gradien
 def blackjax_csgld(steps: int, step_size: float) -> tuple:
     """Draws and weights of blackjax's contour SGLD at the same settings.
 
-    Its update is equation (15) of the paper, whose fixed point is mass**(1 / zeta): the weight
-    that belongs to its drift is theta(J)**zeta all the same.
+    Its update is equation (15) of the paper, whose fixed point is mass**(1 / zeta). The weight
+    that fits its drift is still theta(J)**zeta.
     """
     import blackjax
 
@@ -148,7 +148,7 @@ def main(experiment: Experiment) -> str:
         rows = [row(name, eps, *ours(name, steps, eps), gradients) for eps in step_sizes]
         published.append(rows[0])
         best.append(min(rows, key=lambda row: row.variation))
-    # As the paper writes its steps and its replicas.
+    # With the independent noise of the paper's steps and replicas.
     for name in experiment.choose(("SGLD", "ReplicaExchangeSGLD", "ContourSGLD"), ()):
         found = ours(name, steps, 0.001, noise="independent")
         published.append(row(f'{name}, noise="independent"', 0.001, *found, runs.KERNELS[name]))
@@ -156,11 +156,12 @@ def main(experiment: Experiment) -> str:
     header = ["kernel", "step size", "gradients a step", "TV a chain", "TV pooled", "Kish share"]
     return (
         "## Nine modes in two dimensions (section D.3)\n\n"
-        f"{steps:,} steps, {CHAINS} chains from the middle, noise of variance 0.1 on energy and "
-        "gradient, 100 bins of width 0.25, zeta 0.75, a hot replica at temperature 3, 20 cycles. "
-        "Total variation of the nine mode masses from the exact ones, averaged over chains and of "
-        "the pooled chains.\n\nAt the paper's step sizes:\n\n"
+        f"All {CHAINS} chains start in the middle and run for {steps:,} steps. The noise of energy "
+        "and gradient has variance 0.1. The partition has 100 bins of width 0.25, zeta is 0.75, "
+        "the hot replica has temperature 3, and the cyclical kernels run 20 cycles. TV is the "
+        "total variation distance between the nine mode masses and the exact ones, averaged over "
+        "single chains and for the pooled chains.\n\nAt the paper's step sizes:\n\n"
         + markdown_table(header, [row.cells() for row in published])
-        + "\nAt the best of four or five step sizes for each:\n\n"
+        + "\nAt the best of four or five step sizes for each kernel:\n\n"
         + markdown_table(header, [row.cells() for row in best])
     )

@@ -27,14 +27,14 @@ from numpyro_contour import (
 )
 from numpyro_contour.examples import mixture, nine_modes
 
-#: what the paper's algorithm does otherwise than this package by default
+#: where the paper's algorithm differs from this package's defaults
 PAPER = mixture_benchmark.PAPER
 PAPER_CHAINS = 10
 
 
 @dataclass(frozen=True)
 class Published:
-    """A target of the paper, the settings that the paper has for it, and others by name."""
+    """A target of the paper, the paper's settings for it, and other settings by name."""
 
     name: str
     potential: Callable
@@ -46,11 +46,11 @@ class Published:
     steps: int
     #: points that cover the target, (points, ...)
     grid: np.ndarray
-    #: what is given instead, by name
+    #: other settings, by name
     others: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def run(self, num_steps: int = 100, warmup: int = 0, **settings: Any) -> MCMC:
-        """Ten chains of the paper's length, after so many steps of warm-up."""
+        """Run ten chains of the paper's length, after this many steps of warm-up."""
         kernel = ContourSGLD(
             potential_fn=self.potential, energy=self.energy, num_steps=num_steps, **settings
         )
@@ -64,7 +64,7 @@ class Published:
         partition = data["energy_partition"]
         found = []
         for theta, lower in zip(partition["theta"].values, partition["lower_edge"].values):
-            # The first bin takes what is below it, the last what is above.
+            # The first bin includes all energies below it, and the last bin all energies above it.
             bins = np.clip(np.searchsorted(lower, energy, "right") - 1, 0, len(theta) - 1)
             exact = np.bincount(bins, density, len(theta)) / density.sum()
             found.append(total_variation(theta, exact))
@@ -136,7 +136,7 @@ def paper_row(target: Published, name: str, mcmc: MCMC) -> list[str]:
 
 
 def papers(experiment: Experiment) -> str:
-    """The table of the paper's settings beside those of this package."""
+    """The table of the paper's settings and those of this package."""
     rows = []
     for target in published()[: experiment.choose(None, 1)]:
         if experiment.quick:
@@ -155,18 +155,18 @@ def papers(experiment: Experiment) -> str:
     return markdown_table(header, rows)
 
 
-#: what the paper's settings get wrong
+#: the faults of the paper's settings
 PLAIN_WORDS = """\
-The mixture: no position has an energy in the first bin, so that theta there is next to nothing, \
-and the slope of log theta from it to the second bin, where half of the posterior is, makes the \
-gradient's multiplier 30 (`multiplier`). Steps of 0.1 times that are clipped (`step size`), and \
-the draws have another density than the one that the weights are for. Smaller steps are no cure: \
-with 0.003 no chain leaves the right mode. From 1.4 nats on, where the energies begin, the same \
-settings are off by a fifth of that; the weights by bin move the mean by 0.2 there (`weights by \
-bin`).
+The mixture: no position has an energy in the first bin, so theta is almost 0 there. Half of the \
+posterior is in the second bin, and the slope of log theta between these two bins makes the \
+gradient multiplier 30 (`multiplier`). Steps of 0.1 times 30 are clipped (`step size`), and the \
+draws then have a different density from the one that the weights assume. Smaller steps do not \
+help: with 0.003 no chain leaves the right mode. If the partition begins at 1.4 nats, where the \
+energies begin, the error of the same settings is a fifth of that. There the weights by bin move \
+the mean by 0.2 (`weights by bin`).
 
-The nine modes: 200,000 steps of 0.001 are too short (`length`, `chains`, `effective draws`): \
-the chains hold some 240 independent draws in all, and each is off by 0.16 in the masses of its \
-modes. The first bin's multipliers (`multiplier`) do little harm to steps so small, and bins of \
-0.25 nats are narrow enough for weights by bin.
+The nine modes: 200,000 steps of 0.001 are too few (`length`, `chains`, `effective draws`). The \
+chains hold about 240 independent draws in all, and each chain is wrong by 0.16 in the masses of \
+its modes. The multipliers of the first bin (`multiplier`) do little harm with such small steps, \
+and bins of 0.25 nats are narrow enough for weights by bin.
 """

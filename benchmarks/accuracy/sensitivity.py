@@ -50,7 +50,7 @@ def scaled_step(factor: float, *arguments: Any) -> FoundStep:
 class Pooled(ContourSGLD):
     """`ContourSGLD` whose chains share what the warm-up finds.
 
-    Step size and preconditioner are the geometric means of all chains'; partitions are found from
+    Step size and preconditioner are geometric means over all chains; partitions are found from the
     energies of all chains.
     """
 
@@ -80,7 +80,7 @@ class Pooled(ContourSGLD):
 
 
 CHAINS = 32
-#: Targets whose gradients or number of steps leave time for 8 only.
+#: Targets whose gradients or numbers of steps leave time for only 8 chains.
 FEW = ("regression", "poisson", "logistic")
 
 
@@ -112,9 +112,10 @@ def main(experiment: Experiment) -> str:
         print(*rows[-1], sep=" | ", flush=True)
     return (
         "## Sensitivity to what the warm-up finds\n\n"
-        f"The error of a single chain (mean or root mean square of {CHAINS}, good to about an "
-        f"eighth; of 8 and good to a quarter for {', '.join(FEW)}) as found, and with step size, "
-        "range of the partition and number of its bins multiplied; then with chains that share "
-        "what they find.\n\n"
+        "The table gives the error of a single chain: first with the settings as found, then with "
+        "the step size, the range of the partition or the number of its bins multiplied, and last "
+        f"with chains that share what they find. It is the mean or root mean square over {CHAINS} "
+        f"chains, accurate to about an eighth. For {', '.join(FEW)} it is over 8 chains, "
+        "accurate to a quarter.\n\n"
         + markdown_table(["target", *columns, "worst ratio", "pooled warm-up"], rows)
     )

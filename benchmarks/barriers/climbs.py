@@ -1,4 +1,4 @@
-"""Runs with a stated barrier, and what they say of their modes."""
+"""Runs with a stated barrier, and their figures for the modes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Climb(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Its standard error, from the chains' differences."""
+        """The standard error of the pooled mass, from the differences between chains."""
         return float(standard_error(self.masses))
 
     @property
@@ -77,13 +77,13 @@ def climb(
     chains: int = CHAINS,
     **arguments: Any,
 ) -> Climb:
-    """A run of `draws` windows of warm-up and as many that are kept.
+    """A run of `draws` windows of warm-up, and of as many windows that are kept.
 
     Args:
-        is_first: from draws to whether each is in the first mode.
+        is_first: a function that tells for each draw whether it is in the first mode.
         args: the model's arguments.
         model: a model.
-        potential_fn: or a potential energy of a vector.
+        potential_fn: a potential energy of a vector, instead of a model.
         start: where all chains start, None for NumPyro's starts.
         draws: number of draws of each chain.
         num_steps: gradients for each draw.
@@ -120,5 +120,5 @@ COLUMNS = [
     "climbed",
     "mass of the first mode, by chain",
     "pooled",
-    "least Kish share",
+    "lowest Kish share",
 ]

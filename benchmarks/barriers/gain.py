@@ -1,4 +1,4 @@
-"""Whether the gain at which theta goes on while draws are collected moves the answers."""
+"""Whether the gain of theta during the collection of draws moves the answers."""
 
 from __future__ import annotations
 
@@ -61,11 +61,12 @@ def main(experiment: Experiment) -> str:
                     f"{other.kish.min():.2f}",
                 ]
             )
-    columns = ["target", "gain", "mass", "difference", "fewest crossings", "least Kish share"]
+    columns = ["target", "gain", "mass", "difference", "fewest crossings", "lowest Kish share"]
     return (
         "## The gain while draws are collected\n\n"
-        f"After the warm-up theta goes on at a gain of m / k nats a visit, m = {NUM_BINS} bins, k "
-        "steps since learning began. Each chain's draws weigh by the theta of their own time.\n\n"
+        "After the warm-up, theta is still updated, with a gain of m / k nats per visit. Here m = "
+        f"{NUM_BINS} is the number of bins, and k counts the steps since learning began. Each "
+        "chain's draws are weighted by the theta at their own time.\n\n"
         f"{markdown_table(columns, rows)}\n"
     )
 

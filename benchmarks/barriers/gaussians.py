@@ -1,4 +1,4 @@
-"""Two normals in several dimensions, as far apart as their barrier is to be high."""
+"""Two normals in several dimensions, at the distance that gives the wanted barrier."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def main(experiment: Experiment) -> str:
     gradients = 2 * length["draws"] * length["num_steps"]
     return (
         "## Two normals in several dimensions\n\n"
-        f"Standard normals of mass {MASS} and {1 - MASS:.1f}, all chains started in the first; 4 "
-        f"chains of {gradients:,} gradients, the barrier stated as it is.\n\n"
+        f"Two standard normals have mass {MASS} and {1 - MASS:.1f}, and all chains start in the "
+        f"first. There are 4 chains of {gradients:,} gradients, and `barrier` is given the true "
+        "height.\n\n"
         f"{markdown_table([*COLUMNS, 'TV, pooled'], rows)}\n"
         "The aim was a pooled total variation of at most 0.05 at 40 and at 100 nats in 5 "
         f"dimensions: it is at most {worst:.3f}.\n"

@@ -1,4 +1,4 @@
-"""Two exchangeable normals: the model, its labels, and what they are called."""
+"""Two exchangeable normals: the model, its labels, and its reference values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 
 from numpyro_contour.examples.datasets import read_columns
 
-#: means and standard deviations of the posterior with ordered means, by the reference draws of
+#: means and standard deviations of the posterior with ordered means, from the reference draws of
 #: posteriordb for `low_dim_gauss_mix`
 REFERENCE = {
     "mu, lower": (-2.73351, 0.0420),
@@ -24,7 +24,7 @@ REFERENCE = {
 
 
 def data() -> np.ndarray:
-    """The 1,000 values."""
+    """The 1,000 observations."""
     return read_columns("gauss_mix")["y"].astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""What a step of a climb costs, beside one of plain ContourSGLD and a bare loop of gradients."""
+"""The cost of a step of a climb, compared with plain ContourSGLD and a bare loop of gradients."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from benchmarks.shared.timing import ROUNDS, by_steps, step_costs
 from numpyro_contour import ContourSGLD
 from numpyro_contour.models.model_potential import ModelPotential
 
-#: draws of the warm-up, the least that a barrier takes, and steps of each
+#: draws of the warm-up (the smallest number that a barrier allows), and steps of each draw
 WARMUP, NUM_STEPS = 50, 100
 
 
 def bare(y: np.ndarray) -> Callable[[int], None]:
-    """Descent by `jax.value_and_grad`, nothing else."""
+    """Descent by `jax.value_and_grad` and nothing else."""
     potential = ModelPotential.of(model, (y,), {}, None)
     start = {"mu": np.array([-2.7, 2.8]), "sigma": np.zeros(2), "weight": np.array(0.5)}
     start = jax.tree.map(lambda x: jax.numpy.asarray(x, float), start)
@@ -56,7 +56,8 @@ def main(experiment: Experiment) -> str:
     columns = ["method", "microseconds a step", "times the bare loop"]
     return (
         "## What a step costs\n\n"
-        "One chain on the 1,000 rows of the two normals, warm-up not counted. Medians of "
-        f"{rounds} rounds in which the methods take turns, ratios taken within rounds.\n\n"
+        "One chain runs on the 1,000 rows of the two normals; warm-up is not counted. Figures are "
+        f"medians of {rounds} rounds in which the methods take turns, and ratios are taken within "
+        "rounds.\n\n"
         f"{markdown_table(columns, rows)}\n"
     )

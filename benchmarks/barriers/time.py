@@ -19,7 +19,7 @@ from numpyro_contour.schedules import Constant, robbins_monro
 
 HEIGHT, SIZE, NUM_BINS = 100.0, 5, 48
 NUM_STEPS = 100
-#: what the bins are, r, how dense they are from the barrier upwards, and how far above it they end
+#: by name: r, the density of bins above the barrier, and how far above it they end
 SHAPES = {
     "even": (1e4, 1.0, 30.0),
     "even, ending at the barrier": (1e4, 1.0, 2.5),
@@ -34,7 +34,7 @@ SHAPES = {
 
 
 def run(shape: tuple[float, float, float], windows: int, chains: int) -> dict[str, float]:
-    """Shares of the steps, and crossings, of chains of `windows` windows after as many to learn."""
+    """Shares of the steps, and crossings; chains first learn for as many windows as are counted."""
     reach, dense, headroom = shape
     typical, sd = SIZE / 2 - float(np.log(0.6)), (SIZE / 2) ** 0.5
     level = typical + HEIGHT - SIZE / 2
@@ -64,7 +64,7 @@ def run(shape: tuple[float, float, float], windows: int, chains: int) -> dict[st
             assert found.trace is not None
             energies, log_weights = found.trace
             shares = (energies < typical + 3 * sd).mean(), (energies > level).mean()
-            # Of positions: the sums that a Kish share is made from.
+            # The sums from which the Kish share of positions is computed.
             log_sums = (
                 jax.nn.logsumexp(log_weights),
                 jax.nn.logsumexp(2 * log_weights),
@@ -108,10 +108,12 @@ def main(experiment: Experiment) -> str:
     ]
     return (
         "## Where the steps are spent\n\n"
-        f"Two normals, {HEIGHT:.0f} nats, {SIZE} dimensions, {NUM_BINS} bins, {chains} chains. A "
-        "density that is flat over even bins spends its time in proportion to nats; over bins that "
-        "widen as 1 + e / r, at the height e, in proportion to their logarithm, and the rest where "
-        "the posterior is. Typical: up to three standard deviations of the energy above its mean. "
-        "Draws stand for their window, one of its positions chosen by weight.\n\n"
+        f"The target is two normals with a barrier of {HEIGHT:.0f} nats in {SIZE} dimensions, with "
+        f"{NUM_BINS} bins and {chains} chains. Where the density is flat over bins of even width, "
+        "the time spent climbing is proportional to the height in nats. Over bins that widen as 1 "
+        "+ e / r at the height e, it is proportional to the logarithm of the height, and the "
+        "remaining time is spent where the posterior is. Energies count as typical up to three "
+        "standard deviations above their mean. A draw stands for its window: it is one of the "
+        "window's positions, chosen by weight.\n\n"
         f"{markdown_table(columns, rows)}\n"
     )

@@ -1,4 +1,4 @@
-"""The same two normals with labels that are not exchangeable: a mode mass that is not a half."""
+"""The same two normals with labels that are not exchangeable, so no mode has mass one half."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEDS = 3
 
 
 def swapped(draws: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """The draws with the labels of the two normals exchanged, a map that keeps volumes."""
+    """The draws with the labels of the two normals exchanged; this map preserves volumes."""
     return {
         "mu": draws["mu"][..., ::-1],
         "sigma": draws["sigma"][..., ::-1],
@@ -37,8 +37,8 @@ def exact_mass(draws: int) -> tuple[float, float]:
     .. math:: \sum_i \frac{1}{1 + r / l(x_i)} = \sum_j \frac{1}{1 + l(\tilde y_j) / r}, \qquad
               l(x) = p(\tilde x) / p(x)
 
-    over equally many draws x of the first mode and y of the second, the tilde for labels that are
-    exchanged. The error is from blocks of the draws.
+    over equally many draws x of the first mode and y of the second, where the tilde stands for
+    exchanged labels. The error is estimated from blocks of the draws.
 
     Source: Meng and Schilling (2002), "Warp bridge sampling".
     """
@@ -59,7 +59,7 @@ def exact_mass(draws: int) -> tuple[float, float]:
         found = mcmc.get_samples()
         assert np.all(lower_first(found) == (seed == 0))
         ratios.append(np.asarray(log_ratio(found), np.float64))
-    # Those of the second mode the other way round: from the first mode to the second.
+    # The ratios of the second mode change sign, to be those from the first mode to the second.
     forward, backward = ratios[0], -ratios[1]
     blocks = [bridge(a, b) for a, b in zip(np.split(forward, 10), np.split(backward, 10))]
     masses = 1 / (1 + np.exp(np.array([bridge(forward, backward), *blocks])))
@@ -70,7 +70,7 @@ def bridge(forward: np.ndarray, backward: np.ndarray) -> float:
     """Log of the ratio of the evidences of a second density to a first.
 
     Args:
-        forward: log of the second density over the first, at draws of the first.
+        forward: log ratio of the second density to the first, at draws of the first.
         backward: the same at as many draws of the second.
     """
 
@@ -95,8 +95,9 @@ def main(experiment: Experiment) -> str:
     return (
         "## Two normals whose labels differ\n\n"
         "The same data, but the weight of the first normal has the prior Beta(8, 3). The mass of "
-        f"the labelling with the lower normal first is {mass:.4f} ± {error:.4f}, by two runs of "
-        "NUTS, one in each mode, and bridge sampling between them over the exchange of labels.\n\n"
+        f"the labelling with the lower normal first is {mass:.4f} ± {error:.4f}. It comes from two "
+        "runs of NUTS, one in each mode, and from bridge sampling between them, which uses the "
+        "exchange of labels.\n\n"
         f"{markdown_table(COLUMNS, rows)}\n"
-        f"The aim was a mass within 0.1: the largest difference is {off:.3f}.\n"
+        f"The aim was a mass within 0.1 of it; the largest difference is {off:.3f}.\n"
     )

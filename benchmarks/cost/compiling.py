@@ -17,14 +17,14 @@ from benchmarks.shared.tables import markdown_table
 from benchmarks.shared.timing import timed
 from numpyro_contour import SGLD, ContourSGLD
 
-#: steps of the one draw
+#: steps of the draw
 STEPS = 10
-#: draws of warm-up where step size and partition are found
+#: draws of warm-up when step size and partition are not given
 WARMUP = 20
 GIVEN = "ContourSGLD, step size and partition given"
 #: methods of the quick form: those that compile fastest
 QUICK_METHODS = (GIVEN, "blackjax.csgld, one compiled loop", "bare loop")
-#: rows of the regression for NUTS, which takes them all
+#: rows of the regression for NUTS, which uses all of them at each step
 FULL_ROWS = 10_000
 
 
@@ -40,7 +40,7 @@ def first_draw(kernel: Any, data: tuple, warmup: int = 0) -> Callable[[], None]:
 
 
 def methods(setting: Setting, full_rows: int) -> dict[str, Callable[[], None]]:
-    """The methods; each call makes its kernel or loop anew."""
+    """The methods; each call makes a new kernel or loop."""
     model, data = logistic(setting.rows, setting.columns)
     step_size = 0.1 / setting.rows
     case = Case(model, data, setting.minibatch, step_size, setting.bins)
@@ -86,12 +86,12 @@ def main(experiment: Experiment) -> str:
                 f"{np.median(total - compiling):.2f}",
             ]
         )
-    header = ["method", "seconds to the first draw", "of them compiling", "the rest"]
+    header = ["method", "seconds to the first draw", "compiling", "the rest"]
     return (
-        f"## Compiling and the first draw\n\nLogistic regression at {setting}. One draw, for all "
-        f"but NUTS of {STEPS} steps, without warm-up unless it is said. JAX's caches are emptied "
-        "before each call, so that small functions compile anew as well, as in a new process; "
-        "compiling is tracing, lowering and compiling, as JAX reports them. "
-        f"Medians of {rounds} rounds in which the methods take turns.\n\n"
+        f"## Compiling and the first draw\n\nThis is a logistic regression at {setting}. Each "
+        f"method makes one draw, which takes {STEPS} steps except for NUTS, without warm-up unless "
+        "stated. JAX's caches are emptied before each call, so that small functions compile again, "
+        "as in a new process. Compiling includes tracing and lowering, as JAX reports them. "
+        f"Figures are medians of {rounds} rounds in which the methods take turns.\n\n"
         + markdown_table(header, rows)
     )

@@ -1,4 +1,4 @@
-"""What a run keeps in memory, and how much a process of it takes at most."""
+"""What a run keeps in memory, and the peak memory of its process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(draws: int, bins: int, chains: int, collect_theta: bool) -> dict[str, in
     start = jnp.zeros((chains,) if chains > 1 else ())
     mcmc = runs.run(kernel, 0, draws, chains, init_params=start)
     peak = peak_bytes()
-    # By chain as NumPyro has them; joined to one axis they are a copy.
+    # The draws by chain are NumPyro's own arrays; joined to one axis they would be a copy.
     samples = mcmc.get_samples(group_by_chain=True)
     fields = mcmc.get_extra_fields(group_by_chain=True)
     return {
@@ -73,12 +73,12 @@ def main(experiment: Experiment) -> str:
     header = [
         *("`collect_theta`", "bins", "chains", "draws"),
         *("bytes a draw", "bytes of a chain's state", "MiB kept"),
-        *("peak before the run, MiB", "growth of the peak by the run, MiB"),
+        *("peak before the run, MiB", "growth of the peak during the run, MiB"),
     ]
     return (
-        "## Memory\n\n`ContourSGLD` on the mixture of two Gaussians, 10 steps a draw, vectorised "
-        "chains. A draw is one of one chain, with all fields that are collected for it. The peak "
-        "is the resident memory of a process of its own; before the run it has imported "
-        "everything, and the growth by the run is compiling as well as draws.\n\n"
-        + markdown_table(header, rows)
+        "## Memory\n\n`ContourSGLD` runs on the mixture of two Gaussians, with 10 steps per draw "
+        "and vectorised chains. A draw is that of one chain, with all fields that are collected "
+        "for it. The peak is the largest resident memory of a process that does only this run. "
+        "Everything is imported before the run, so the growth during the run comes from compiling "
+        "and from draws.\n\n" + markdown_table(header, rows)
     )

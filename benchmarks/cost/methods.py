@@ -69,11 +69,11 @@ class Case:
         self.partition = EnergyPartition(0.2 * energy, 1.5 * energy, bins)
 
     def _estimate(self, position: dict, rows: jax.Array, data: tuple) -> jax.Array:
-        # The data as arguments of the compiled loop, not constants in it.
+        # The data are arguments of the compiled loop, not constants in it.
         return replace(self.potential, model_args=data).at(position, {"rows": rows})
 
     def bare(self) -> Callable[[int], None]:
-        """Descent on gathered minibatches by `jax.value_and_grad`, nothing else."""
+        """Descent on gathered minibatches by `jax.value_and_grad` and nothing else."""
 
         def loop(steps: int, data: tuple) -> tuple:
             def body(carry: tuple, _: None) -> tuple:
@@ -119,7 +119,7 @@ class Case:
         return lambda steps: jax.block_until_ready(compiled(steps, self.data))
 
     def kernel(self, kernel_class: type = ContourSGLD) -> Callable[[int], None]:
-        """A kernel through NumPyro's own driver, draws collected."""
+        """A kernel through NumPyro's own driver, which collects draws."""
         arguments = {"partition": self.partition} if kernel_class is ContourSGLD else {}
         kernel = kernel_class(
             self.model,

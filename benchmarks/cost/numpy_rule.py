@@ -1,4 +1,4 @@
-"""The rule of the authors' demo in NumPy beside `ContourSGLD`, on the nine modes."""
+"""The rule of the authors' demo in NumPy, compared with `ContourSGLD` on the nine modes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from benchmarks.shared.timing import ROUNDS, step_costs
 from numpyro_contour.examples import nine_modes
 
 CHAINS = 10
-#: chains of the table, the first those of the aim
+#: numbers of chains in the table; the aim is for the first
 COMPARED = (CHAINS, 1)
 BINS = 100
-#: the aim: a step of the authors' rule costs so many of ours, for each chain
+#: the aim: how many of our steps a step of the authors' rule costs, per chain
 AIM = 200
-#: steps of ours for each of the rule's, so that both take a time that can be measured
+#: our steps for each step of the rule, so that both take a measurable time
 MORE = 100
 
 
@@ -46,7 +46,7 @@ def plain_gradient(x: np.ndarray) -> np.ndarray:
 
 
 class Rule:
-    """The rule of the authors' demo: contour SGLD on noisy energies in a box, a step at a time."""
+    """The rule of the authors' demo: contour SGLD on noisy energies in a box, step by step."""
 
     temperature, zeta, learning_rate = 1.0, 0.75, 0.001
     noise, box = 0.32, 2.5
@@ -61,7 +61,7 @@ class Rule:
 
     @property
     def multiplier(self) -> float:
-        """What the gradient is multiplied by."""
+        """The multiplier of the gradient."""
         rise = np.log(self.probability[self.place]) - np.log(self.probability[self.place - 1])
         return 1 + self.zeta * self.temperature * rise / self.width
 
@@ -99,7 +99,7 @@ def run_of(energy: Callable, gradient: Callable) -> Callable[[int], None]:
 
 
 def ours(chains: int, num_steps: int) -> Callable[[int], None]:
-    """So many chains of ours, which take `MORE` times the steps."""
+    """Our chains, which take `MORE` times as many steps."""
     run = chains_of(kernel(BINS, num_steps, energy=nine_modes.noisy_energy(0.1)), chains)
     return lambda steps: run(MORE * steps)
 
@@ -130,18 +130,19 @@ def main(experiment: Experiment) -> str:
     ]
     ratio = np.median(found[theirs[0]] / found[mine[0]])
     return (
-        "## The authors' rule in NumPy\n\nThe nine modes in two dimensions, noise on energies and "
-        f"gradients, {BINS} bins of width 0.25. The rule is written after the authors' demo and "
-        "is not their file: one chain in a box, a step at a time in Python, its gradient by "
-        "autograd of the energy as a function of both coordinates at once. With a gradient by hand "
-        "it is the same rule in NumPy alone. `ContourSGLD` runs at the same settings, compiled, "
-        "through NumPyro's driver, without a box, and computes weights and chooses draws besides, "
-        f"which the rule does not. Medians of {rounds} rounds in which the "
-        "methods take turns, set-up and compiling not counted.\n\n"
+        "## The authors' rule in NumPy\n\nThe target is the nine modes in two dimensions, with "
+        f"noise on energies and gradients and {BINS} bins of width 0.25. The rule follows the "
+        "authors' demo but is not their file. It runs one chain in a box, one step at a time in "
+        "Python. Its gradient comes from autograd, which differentiates the energy as a function "
+        "of both coordinates at once. With a gradient written by hand, the same rule uses NumPy "
+        "alone. `ContourSGLD` runs at the same settings, compiled, through NumPyro's driver and "
+        "without a box. It also computes weights and chooses draws, which the rule does not. "
+        f"Figures are medians of {rounds} rounds in which the methods take turns; set-up and "
+        "compiling are not counted.\n\n"
         + markdown_table(
             ["method", "us a step and chain", *(f"times {name}" for name in mine)], rows
         )
-        + f"\nThe aim is a factor of {AIM} between the rule with autograd and {CHAINS} chains of "
-        f"`ContourSGLD`, for each chain: it is {ratio:.0f}, "
+        + f"\nThe aim is a factor of {AIM} per chain between the rule with autograd and {CHAINS} "
+        f"chains of `ContourSGLD`: it is {ratio:.0f}, "
         f"{'reached' if ratio >= AIM else 'not reached'}.\n"
     )

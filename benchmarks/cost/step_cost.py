@@ -1,7 +1,7 @@
-"""What a step costs: ratios to a bare loop of value and gradient, and to blackjax, in one run.
+"""The cost of a step, relative to a bare loop of value and gradient and to blackjax, in one run.
 
-The cost of a step is the slope of the time over the length of the run, so that set-up is not in it;
-the methods take turns, and medians over the rounds are compared.
+The cost of a step is the slope of the time over the length of the run, so it excludes set-up. The
+methods take turns, and medians over the rounds are compared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _table(case: Case, steps: int, rounds: int) -> list[list[str]]:
 
 
 def second_run(rows: int) -> str:
-    """Seconds until a second and third run of the same MCMC object are over, with one draw."""
+    """Seconds of the first and of later runs of the same MCMC object, with one draw."""
     model, data = logistic(rows, 50)
     kernel = ContourSGLD(
         model, step_size=1e-6, minibatch_size=512, partition=EnergyPartition(2e4, 9e4, 128)
@@ -57,8 +57,8 @@ def second_run(rows: int) -> str:
 
     times = [seconds_of(lambda seed=seed: once(seed)) for seed in range(5)]
     return (
-        f"A run of one draw, logistic regression at N = {rows:,}: first {times[0]:.2f} s, later "
-        f"ones {np.median(times[1:]):.2f} s (median of {len(times) - 1}).\n"
+        f"A run of one draw for logistic regression at N = {rows:,} takes {times[0]:.2f} s the "
+        f"first time and {np.median(times[1:]):.2f} s later (median of {len(times) - 1}).\n"
     )
 
 
@@ -68,7 +68,8 @@ def main(experiment: Experiment) -> str:
     header = ["method", "us a step", "times the bare loop", "times ContourSGLD"]
     text = (
         "## Cost of a step\n\nThe bare loop draws rows with `random.randint`, gathers them and "
-        f"takes value and gradient. Medians of {rounds} interleaved rounds.\n\n"
+        "computes the value and the gradient. Figures are medians of "
+        f"{rounds} interleaved rounds.\n\n"
     )
     cases = {
         "Logistic regression, N = 100,000, d = 50, n = 512": (
@@ -114,7 +115,7 @@ def main(experiment: Experiment) -> str:
         ["N", "ContourSGLD, us a step", "times N = 10,000", "bare loop, times N = 10,000"], rows
     )
     text += (
-        "\nWhat grows is the reading of 64 rows from an array that no cache holds, 0.1 us a row, "
-        "which the bare loop pays as well; a model of more work a row hides it.\n"
+        "\nThe growth comes from reading 64 rows of an array that no cache can hold, at 0.1 us per "
+        "row. The bare loop pays for it as well; a model with more work per row hides it.\n"
     )
     return text + "\n### A second run\n\n" + second_run(experiment.choose(100_000, 1000))

@@ -1,4 +1,4 @@
-"""A step's cost while the size of the data, of the model, of the minibatch and of theta varies."""
+"""The cost of a step as the sizes of data, model, minibatch and theta vary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Setting:
 
     @property
     def steps(self) -> int:
-        """Steps of the shorter run, more of them where a step is cheap."""
+        """Number of steps of the shorter run, larger where a step is cheap."""
         return STEPS_A_DRAW * min(10, max(1, 50_000 // (self.minibatch * self.columns)))
 
     def __str__(self) -> str:
@@ -66,12 +66,12 @@ def main(experiment: Experiment) -> str:
     base = experiment.choose(Setting(), QUICK)
     cells: dict[Setting, list[str]] = {}
     text = (
-        f"## A step of `ContourSGLD`\n\nLogistic regression at {base} unless the table says "
-        f"another size. `ContourSGLD` runs through NumPyro's driver, {STEPS_A_DRAW:,} steps a "
-        "draw; the bare loop draws rows, gathers them and takes value and gradient; "
-        "`blackjax.csgld` runs in one compiled loop with the same minibatches and bins. "
-        f"Medians of {experiment.choose(ROUNDS, 2)} rounds in which the three take turns, ratios "
-        "taken within rounds, set-up not counted.\n"
+        f"## A step of `ContourSGLD`\n\nThis is a logistic regression at {base}, unless the table "
+        f"gives another size. `ContourSGLD` runs through NumPyro's driver with {STEPS_A_DRAW:,} "
+        "steps per draw. The bare loop draws rows, gathers them and computes the value and the "
+        "gradient. `blackjax.csgld` runs in one compiled loop with the same minibatches and bins. "
+        f"Figures are medians of {experiment.choose(ROUNDS, 2)} rounds in which the three take "
+        "turns. Ratios are taken within rounds, and set-up is not counted.\n"
     )
     for field, (name, values) in experiment.choose(VARIED, QUICK_VARIED).items():
         rows = []

@@ -14,7 +14,7 @@ from numpyro_contour.examples import nine_modes
 
 
 def kernel(bins: int, num_steps: int, **arguments: Any) -> ContourSGLD:
-    """`ContourSGLD` on the nine modes with all given, 25 nats in so many bins."""
+    """`ContourSGLD` on the nine modes with all settings given, and 25 nats in these bins."""
     return ContourSGLD(
         potential_fn=nine_modes.potential,
         step_size=0.001,
@@ -27,9 +27,9 @@ def kernel(bins: int, num_steps: int, **arguments: Any) -> ContourSGLD:
 
 
 def chains_of(kernel: ContourSGLD, chains: int) -> Callable[[int], None]:
-    """So many chains through NumPyro's driver, to be called with the steps of all of them together.
+    """Chains through NumPyro's driver, to be called with the steps of all chains together.
 
-    Its costs are therefore those of a step of one chain.
+    The measured cost is therefore that of a step of one chain.
     """
     start = jnp.zeros((chains, 2) if chains > 1 else 2)
     return by_steps(

@@ -1,4 +1,4 @@
-"""Two modes that the rows of the data make: what subsampling leaves of the way between them."""
+"""Two modes that come from the rows of the data: can chains cross between them when subsampled?"""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from numpyro_contour import ContourSGLD, diagnose, expectation, to_inference_dat
 
 ROWS = (40, 1000, 20_000)
 MINIBATCH = 200
-#: draws and steps of each
+#: number of draws, and steps of each draw
 DRAWS, STEPS = 1000, 100
 
 
 def noise_of(rows: int) -> float:
-    """The standard deviation of a row that keeps the posterior of README's 40 rows."""
+    """The standard deviation of a row that gives the same posterior as README's 40 rows."""
     return 3.5 * np.sqrt(rows / 40)
 
 
 def data(rows: int) -> jax.Array:
-    """Rows whose mean is 1.5 squared, so that all sizes have one posterior."""
+    """Rows whose mean is 1.5 squared, so that all sizes have the same posterior."""
     error = random.normal(random.key(1), (rows,))
     return 1.5**2 + noise_of(rows) * (error - error.mean())
 
 
 def row(rows: int, energy: str, draws: int) -> list[str]:
-    """A row of the table: eight chains at one kind of energy."""
+    """A row of the table: eight chains with one kind of energy."""
     y = data(rows)
     minibatch = None if energy == "full" else MINIBATCH
     kernel = ContourSGLD(amplitude, num_steps=STEPS, energy=energy, minibatch_size=minibatch)
@@ -68,12 +68,13 @@ def main(experiment: Experiment) -> str:
     mass, height = amplitude_by_grid(data(40), noise_of(40))
     return (
         "## Two modes that the rows make\n\n"
-        "The model of README, of which the data show only the square of the parameter: N rows, "
-        "noisier as there are more of them, so that the posterior stays the same, with "
-        f"{height:.0f} nats between its modes and P(a > 0) = {mass:.3f}. Minibatches of "
-        f"{MINIBATCH}, 8 chains of {draws:,} draws, each for {STEPS} steps. The noise of the "
-        "energy is the median over a chain's draws, in nats; crossings between draws, a chain; "
-        "the first fault that `diagnose` names; seconds of a run.\n\n"
+        "This is the model of README, in which the data determine only the square of the "
+        "parameter. There are N rows. The more rows there are, the noisier each one is, so that "
+        f"the posterior stays the same, with {height:.0f} nats between its modes and P(a > 0) = "
+        f"{mass:.3f}. Minibatches have {MINIBATCH} rows, and 8 chains make {draws:,} draws of "
+        f"{STEPS} steps each. The noise of the energy is the median over a chain's draws, in nats. "
+        "Crossings are counted between draws, per chain. The table names the first fault that "
+        "`diagnose` finds; seconds are those of a run.\n\n"
         + markdown_table(
             ["N", "`energy`", "noise, nats", "crossings", "P(a > 0)", "faults", "seconds"], rows
         )

@@ -1,4 +1,4 @@
-"""Posteriors from minibatches against NUTS and exact answers, with no argument but `num_steps`."""
+"""Posteriors from minibatches, compared with NUTS and exact answers; only `num_steps` is given."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GROUPS, MEMBERS = 50, 1000
 
 
 def nested(x: jax.Array, y: jax.Array) -> None:
-    """A hierarchy of lines: both its plates are subsampled."""
+    """A hierarchy of lines, with both plates subsampled."""
     level = numpyro.sample("level", dist.Normal(0, 2))
     slope = numpyro.sample("slope", dist.Normal(0, 1))
     spread = numpyro.sample("spread", dist.HalfNormal(1))
@@ -60,9 +60,9 @@ def nested_data() -> tuple:
 
 
 def by_laplace(x: jax.Array, y: jax.Array) -> dict[str, np.ndarray]:
-    """Mean and sd of a logistic regression of so many rows that it is normal, in double precision.
+    """Mean and sd of a logistic regression with enough rows to be normal, in double precision.
 
-    Two draws stand for them: the mean plus and minus the sd.
+    They are returned as two draws: the mean plus and minus the sd.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     beta = np.zeros(x.shape[1])
@@ -85,7 +85,7 @@ def run(
     chains: int = CHAINS,
     energy: str | None = None,
 ) -> MCMC:
-    """A run with nothing given but the steps of a draw, so many times shorter than `STEPS`."""
+    """A run with only the steps of a draw given, `length` times shorter than `STEPS`."""
     draws = length * num_steps
     kernel = ContourSGLD(model, num_steps=num_steps, energy=energy)
     return runs.run(kernel, WARMUP // draws, STEPS // draws, chains, *data)
@@ -146,7 +146,7 @@ def regressions(targets: list[Row], length: int) -> str:
         print(*table[-1], sep=" | ", flush=True)
     header = [
         *("target", "figures", "noise of the energy, nats (bins)"),
-        *("share of gradient noise in a step's", "step size", "seconds, run + weights and truth"),
+        *("gradient noise / noise of a step", "step size", "seconds, run + weights and truth"),
     ]
     return markdown_table(header, table)
 
@@ -165,7 +165,7 @@ def noisy(sigma: Callable) -> Callable:
 
 
 def mixtures(length: int, number: int | None) -> str:
-    """Mode mass and variances within modes under noise, by the run's weights and by the full."""
+    """Mode mass and variances within modes under noise, by the run's weights and by full ones."""
     partition = EnergyPartition(1.0, 21.0, 40)
     targets: list[tuple[str, Callable, EnergyPartition | None]] = [
         (f"{bins} bins of 0.5 nats", lambda x, bins=bins: 0.5 * bins, partition)
@@ -213,7 +213,7 @@ def mixtures(length: int, number: int | None) -> str:
 
 
 def on_the_fly(size: int) -> None:
-    """A normal mean; rows are made from their numbers."""
+    """A normal mean; rows are computed from their numbers."""
     mean = numpyro.sample("mean", dist.Normal(0, 10))
     with numpyro.plate("rows", size, subsample_size=1000) as rows:
         numpyro.sample("y", dist.Normal(mean, 1), obs=row(rows))
@@ -225,7 +225,7 @@ def row(number: jax.Array) -> jax.Array:
 
 
 def ten_million(size: int, length: int) -> str:
-    """The error of the mean in posterior sds, the ratio of sds, and the peak memory, in words."""
+    """Words for the error of the mean in posterior sds, the ratio of sds and the peak memory."""
     mcmc = run(length, on_the_fly, (size,), num_steps=300 // length, chains=4)
     number = np.arange(size, dtype=np.uint32)
     y = 0.7 + 3.4 * ((number * np.uint32(2654435761) >> 8) / 2.0**24 - 0.5)
@@ -236,9 +236,10 @@ def ten_million(size: int, length: int) -> str:
     spread = np.sqrt((w * (x - exact) ** 2).mean())
     peak = peak_bytes() / 2**30
     return (
-        f"means of the chains off by {np.sqrt(((means - exact) ** 2).mean()) / sd:.3f} posterior "
-        f"sds (pooled {abs(means.mean() - exact) / sd:.3f}), sd ratio {spread / sd:.3f}, "
-        f"peak memory {peak:.2f} GiB, with the data made once for the exact answer"
+        "the means of single chains are wrong by "
+        f"{np.sqrt(((means - exact) ** 2).mean()) / sd:.3f} posterior sds (pooled "
+        f"{abs(means.mean() - exact) / sd:.3f}), the sd ratio is {spread / sd:.3f}, and peak "
+        f"memory is {peak:.2f} GiB, which includes making the data once for the exact answer"
     )
 
 
@@ -246,7 +247,7 @@ def ten_million(size: int, length: int) -> str:
 
 
 def cost(sizes: tuple[int, ...]) -> str:
-    """Microseconds of a step and of a kept draw's weight, for each estimator."""
+    """Microseconds per step and per weight of a kept draw, for each estimator."""
     table = []
     for size in sizes:
         data = logistic_data(size, columns=10)
@@ -255,12 +256,12 @@ def cost(sizes: tuple[int, ...]) -> str:
             weight_text = "none needed" if energy == "full" else f"{weight:,.0f}"
             table.append([f"{size:,}", energy, f"{step:,.0f}", weight_text])
             print(*table[-1], sep=" | ", flush=True)
-    header = ["rows", "`energy`", "us a step", "us for a kept draw's weight"]
+    header = ["rows", "`energy`", "us a step", "us per weight of a kept draw"]
     return markdown_table(header, table)
 
 
 def _costs(data: tuple, energy: str) -> tuple[float, float]:
-    """Microseconds of a step of one chain after its warm-up, and of one draw's weight."""
+    """Microseconds per step of one chain after its warm-up, and per weight of one draw."""
     steps = 1 if energy == "full" else 100
     kernel = ContourSGLD(logistic, energy=energy, num_steps=steps, collect_theta=False)
     mcmc = MCMC(kernel, num_warmup=20, num_samples=1, progress_bar=False, jit_model_args=True)
@@ -305,14 +306,16 @@ def main(experiment: Experiment) -> str:
     sizes = experiment.choose((10_000, 100_000, 1_000_000, 10_000_000), (10_000,))
     return (
         "## Subsampled likelihoods\n\n"
-        f"`ContourSGLD` with no argument but `num_steps`, {CHAINS} chains of {STEPS:,} steps after "
-        f"{WARMUP:,}. Means are off by so many posterior standard "
-        "deviations of NUTS (of the normal approximation at 1,000,000 rows).\n\n"
+        f"`ContourSGLD` is given no argument except `num_steps`. All {CHAINS} chains run for "
+        f"{STEPS:,} steps after {WARMUP:,} steps of warm-up. Errors of means are in posterior "
+        "standard deviations, relative to NUTS (at 1,000,000 rows, to the normal "
+        "approximation).\n\n"
         + regressions(targets, length)
-        + "\nThe mixture 0.4 N(-6, 1) + 0.6 N(4, 1) with noise added to its energies: mass of the "
-        "right mode (0.6), and variances within the left and right mode (1).\n\n"
+        + "\nThe mixture 0.4 N(-6, 1) + 0.6 N(4, 1) with noise added to its energies. Each cell "
+        "gives the mass of the right mode (exact: 0.6) and the variances within the left and the "
+        "right mode (exact: 1).\n\n"
         + mixtures(length, experiment.choose(None, 1))
-        + f"\nA conjugate normal of {size:,} rows that are made as they are needed: {words}.\n\n"
-        "What a step and a weight cost, logistic regression on ten columns, minibatches of "
-        "200:\n\n" + cost(sizes)
+        + f"\nA conjugate normal model with {size:,} rows, which are made as they are needed: "
+        f"{words}.\n\nThe cost of a step and of a weight, for logistic regression on ten columns "
+        "with minibatches of 200:\n\n" + cost(sizes)
     )

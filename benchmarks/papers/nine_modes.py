@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: nine modes in two dimensions, and who finds them."""
+"""Figure 3 of the paper: nine modes in two dimensions, and which methods find them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PARTITION = EnergyPartition(LOWER, LOWER + 25.0, 100)
 ZETA = 0.75
 #: bins of the figure's densities along each coordinate
 EDGES = np.linspace(-2.5, 2.5, 61)
-#: a mode is found with this share of its exact mass
+#: a mode counts as found if it has this share of its exact mass
 FOUND = 0.1
 #: which of the nine modes lie in a corner
 CORNERS = [0, 2, 6, 8]
@@ -60,13 +60,13 @@ class Method:
 
     kernel_class: type
     settings: dict[str, Any]
-    #: share of the steps that is warm-up
+    #: share of the steps that is spent on warm-up
     warmup: float = 0.0
     #: variance of the noise of energies and gradients
     variance: float = VARIANCE
 
     def run(self, steps: int) -> MCMC:
-        """All chains from the middle, warm-up and all in `steps` steps."""
+        """Run all chains from the middle, for `steps` steps including warm-up."""
         kernel = self.kernel_class(
             potential_fn=nine_modes.potential,
             energy=nine_modes.noisy_energy(self.variance),
@@ -80,7 +80,7 @@ class Method:
 
 
 def methods(steps: int) -> dict[str, Method]:
-    """The paper's four at its settings, and ours."""
+    """The paper's four methods at its settings, and ours."""
     common = {"noise": "independent", "draw": "last", "step_size": STEP_SIZE}
     cycle = {"cycle_length": steps // CYCLES, "exploration": 0.0, "step_size": PEAK}
     contour = {"partition": PARTITION, "gain": GAIN, "zeta": ZETA}
@@ -94,19 +94,19 @@ def methods(steps: int) -> dict[str, Method]:
 
 
 def positions(mcmc: MCMC) -> np.ndarray:
-    """The draws as they are, (chains, draws, 2)."""
+    """The draws without resampling, (chains, draws, 2)."""
     return np.asarray(mcmc.get_samples(group_by_chain=True), np.float64)
 
 
 def resampled(run: Any) -> np.ndarray:
-    """Draws of equal weight, (chains, draws, 2), of all that `resample` takes."""
+    """Draws of equal weight, (chains, draws, 2), by `resample` with all draws."""
     with runs.quiet():
         data = resample(run, seed=SEED, keep_chains=True)
     return np.asarray(data["posterior"]["z"].values, np.float64)
 
 
 def exact_density() -> np.ndarray:
-    """The density at the middle of each cell of the figure, (cells, cells), of integral 1."""
+    """The density in the middle of each cell of the figure, (cells, cells), with integral 1."""
     middle = 0.5 * (EDGES[1:] + EDGES[:-1])
     grid = np.stack(np.meshgrid(middle, middle, indexing="ij"), -1).reshape(-1, 2)
     energy = np.asarray(jax.vmap(nine_modes.potential)(jnp.asarray(grid)), np.float64)
@@ -127,7 +127,7 @@ def modes_found(masses: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Result:
-    """What the chains of a method have found."""
+    """The results of the chains of a method."""
 
     #: positions, (chains, draws, 2)
     x: np.ndarray
@@ -210,7 +210,7 @@ def draw_figure(results: dict[str, Result]) -> Figure:
 
 
 def claims(results: dict[str, Result], swaps: dict[str, np.ndarray]) -> list[Claim]:
-    """What the paper says about its figure 3, what is measured here, and whether it holds."""
+    """The claims of the paper about figure 3, the measurements here, and whether they agree."""
     sgld, cyclical, replica, contour = (
         results[name] for name in ("SGLD", "cycSGLD", "reSGLD", "CSGLD")
     )
@@ -302,19 +302,21 @@ def main(experiment: Experiment) -> str:
     ours_warmup = methods(steps)["nothing given"].warmup
     return (
         "## Nine modes (figure 3 of the paper)\n\n"
-        f"{steps:,} iterations from the middle, noise of variance {VARIANCE:g} on energy and "
-        f"gradient, the regulariser. Learning rate {STEP_SIZE:g} for SGLD, reSGLD and CSGLD; "
-        f"cyclic cosine from {PEAK:g} with {CYCLES} cycles, temperature 1 and all draws for "
-        f"cycSGLD; the hot replica at temperature {LADDER[1]:g}; {PARTITION.num_bins} bins of "
-        f"{PARTITION.width:g} nats, zeta {ZETA:g}, omega_k = min({GAIN.maximum:g}, "
-        f"{GAIN.scale:g} / (k^{GAIN.exponent:g} + {GAIN.offset:g})); independent noise and the "
-        "paper's own multiplier and weights. The paper is silent on where the bins begin: here at "
-        f"{LOWER:g}. Every {THINNING}th position is kept. Nothing given: `ContourSGLD` with its "
-        f"defaults, the first {ours_warmup:.0%} of the same iterations as warm-up.\n\n"
+        f"Chains run for {steps:,} iterations from the middle, with noise of variance {VARIANCE:g} "
+        f"on energy and gradient, and with the regulariser. The learning rate is {STEP_SIZE:g} for "
+        f"SGLD, reSGLD and CSGLD. cycSGLD has a cyclic cosine schedule from {PEAK:g} with {CYCLES} "
+        "cycles, temperature 1, and keeps all draws. The hot replica has temperature "
+        f"{LADDER[1]:g}. There are {PARTITION.num_bins} bins of {PARTITION.width:g} nats, zeta is "
+        f"{ZETA:g}, and omega_k = min({GAIN.maximum:g}, {GAIN.scale:g} / (k^{GAIN.exponent:g} + "
+        f"{GAIN.offset:g})). The noise is independent, and the multiplier and the weights are the "
+        "paper's own. The paper does not say where the bins begin; here they begin at "
+        f"{LOWER:g}. Every {THINNING}th position is kept. 'Nothing given' is `ContourSGLD` with "
+        f"its defaults, with the first {ours_warmup:.0%} of the same iterations as warm-up.\n\n"
         + figure
-        + "\nOne chain each, seed "
-        f"{SEED}, fixed beforehand. TV: total variation of the masses of the nine modes. A mode "
-        f"counts as found with {FOUND:g} of its exact mass.\n\n"
+        + "\nThe figure shows one chain of each method, with seed "
+        f"{SEED}, which was fixed beforehand. TV is the total variation of the masses of the nine "
+        "modes. A mode counts as found if the draws give it at least "
+        f"{FOUND:g} of its exact mass.\n\n"
         + markdown_table(
             [
                 "method",
@@ -322,15 +324,16 @@ def main(experiment: Experiment) -> str:
                 "modes, the figure's chain",
                 f"modes, {CHAINS} chains",
                 "corners of 4",
-                "share with all nine",
+                "share of chains with all nine",
                 "TV, the figure's chain",
                 f"TV, {CHAINS} chains",
             ],
             [[name, *result.cells()] for name, result in results.items()],
         )
-        + f"\nMean +- sd over {CHAINS} chains. What the paper says of figure 3 (better: by two "
-        f"standard errors); {held} of {len(verdicts)} hold:\n\n"
+        + f"\nThe table gives mean +- sd over {CHAINS} chains. The next one lists what the paper "
+        "says about figure 3, where 'better' means by two standard errors; "
+        f"{held} of {len(verdicts)} claims hold:\n\n"
         + claims_table(verdicts)
-        + f"\nWith nothing given the error of a chain is {ours.error.mean():.3f}, at the paper's "
-        f"settings {contour.error.mean():.3f}.\n"
+        + f"\nThe error of a chain is {ours.error.mean():.3f} with nothing given, and "
+        f"{contour.error.mean():.3f} at the paper's settings.\n"
     )

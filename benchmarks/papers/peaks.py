@@ -35,7 +35,7 @@ SHAPES = {PAPERS: (PAPERS_PSI, "tab:orange"), OURS: (OUR_PSI, "tab:blue")}
 
 
 def partition_of(width: float) -> EnergyPartition:
-    """A partition whose first bin is the first that holds any energy."""
+    """A partition whose first bin is the lowest one that holds any energy."""
     lowest = float(energy(np.array(4.0), MASS))
     lower = width * math.floor(lowest / width)
     return EnergyPartition(lower, lower + RANGE, round(RANGE / width))
@@ -66,12 +66,12 @@ class Peaks:
     height: np.ndarray
 
     def around_the_greater(self) -> Peaks:
-        """Those to the right of 4."""
+        """The peaks to the right of 4."""
         right = self.x > 4.01
         return Peaks(self.x[right], self.energy[right], self.height[right])
 
     def nearest(self) -> int:
-        """The one whose energy is nearest that of the local minimum at -6."""
+        """The peak whose energy is closest to that of the local minimum at -6."""
         return int(np.abs(self.energy - shared_energy()).argmin())
 
 
@@ -132,7 +132,7 @@ def figure_4(widths: tuple[float, ...], points: int) -> Figure:
 
 
 def rows_of(widths: tuple[float, ...], points: int) -> list[list[str]]:
-    """Where the peaks to the right of 4 are."""
+    """The table of the peaks to the right of 4."""
     rows = []
     for width in widths:
         partition = partition_of(width)
@@ -175,20 +175,20 @@ def in_words(widths: tuple[float, ...], points: int) -> str:
 
     left, right = twins()
     return (
-        f"The local minimum at -6 has the energy {shared_energy():.3f}, as have x = {left:.3f} and "
-        f"x = {right:.3f} beside the mode at 4 (whose energy is "
-        f"{energy(np.array(4.0), MASS):.3f}). Psi knows only energies. From this energy on the "
-        "lesser mode adds its mass, and most just above its minimum, where the energy hardly "
-        "changes with x: log theta falls less there, or rises, and then falls faster. Where it "
-        "falls by more than 1 / zeta a nat the multiplier is negative, so that the flattened "
-        "energy goes down as the energy goes up: a peak, at the same energy in both modes, though "
-        "x is no stationary point there.\n\n"
-        "Psi is linear between the edges of bins, so that a peak can only be at an edge: the "
-        f"paper's is {away(first, PAPERS)} nats away from the "
-        f"shared energy with bins of {widths[0]:g} nats and "
-        f"{away(last, PAPERS)} with bins of {widths[-1]:g}, ours "
-        f"{away(first, OURS)} and {away(last, OURS)}. The paper's explanation holds up to "
-        "that: its Psi has log theta of a bin at the upper edge, one bin higher than ours.\n"
+        f"The local minimum at -6 has the energy {shared_energy():.3f}. The positions x = "
+        f"{left:.3f} and x = {right:.3f}, on both sides of the mode at 4 (whose energy is "
+        f"{energy(np.array(4.0), MASS):.3f}), have the same energy. Psi depends on energies alone. "
+        "From this energy on, the smaller mode adds its mass, most of it just above its minimum, "
+        "where the energy hardly changes with x. There log theta falls more slowly, or rises, and "
+        "then falls faster. Where it falls by more than 1 / zeta per nat, the multiplier is "
+        "negative, so that the flattened energy goes down as the energy goes up. This makes a "
+        "peak at the same energy in both modes, although x is not a stationary point there.\n\n"
+        "Psi is linear between the edges of bins, so a peak can only be at an edge. The paper's "
+        f"peak is {away(first, PAPERS)} nats away from the shared energy with bins of width "
+        f"{widths[0]:g}, and {away(last, PAPERS)} with bins of width {widths[-1]:g}; ours is "
+        f"{away(first, OURS)} and {away(last, OURS)} nats away. Up to that, the paper's "
+        "explanation holds: its Psi has log theta of a bin at the upper edge, one bin higher than "
+        "ours.\n"
     )
 
 
@@ -201,13 +201,14 @@ def main(experiment: Experiment) -> str:
     drawn = experiment.save(figure_4(widths, points), "csgld_figure_4", "Figure 4 of CSGLD")
     plt.close("all")
     header = ["bin width", "Psi", "bin of U(-6)", "x of the peak", "its energy"]
-    header += ["less U(-6)", "height in nats"]
+    header += ["minus U(-6)", "height in nats"]
     return (
         "## The bizarre peaks (CSGLD, supplement D.2, Figure 4)\n\n"
-        f"1/6 N(-6, 1) + 5/6 N(4, 1), zeta {ZETA:g}, flattened by the exact theta.\n\n"
+        f"The target is 1/6 N(-6, 1) + 5/6 N(4, 1), flattened by the exact theta with zeta "
+        f"{ZETA:g}.\n\n"
         + drawn
         + "\n"
         + in_words(widths, points)
-        + "\nThe peak to the right of 4 whose energy is nearest that of -6:\n\n"
+        + "\nThe peak to the right of 4 whose energy is closest to that of -6:\n\n"
         + markdown_table(header, rows_of(listed, points))
     )

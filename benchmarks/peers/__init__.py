@@ -1,1 +1,1 @@
-"""What a user would pick instead: peers at equal work and equal time, docs/peers.md."""
+"""Alternatives that a user could pick: peers at equal work and equal time, docs/peers.md."""

@@ -21,11 +21,12 @@ from benchmarks.peers.ours import NUM_STEPS, WARMUP, tuned
 from benchmarks.peers.targets import Target
 from numpyro_contour import robbins_monro
 
-#: of the examples in blackjax's documentation of sgld and sghmc
+#: settings of the examples in blackjax's documentation of sgld and sghmc
 STEP_SIZE = 1e-3
 LEAPFROGS = 10
-#: of "Contour stochastic gradient Langevin dynamics" in its Sampling Book, but for the temperature
-#: and a tenth of its bins: each step updates all of them, and the rest would never be visited
+#: settings of "Contour stochastic gradient Langevin dynamics" in its Sampling Book, except for the
+#: temperature and with a tenth of its bins: each step updates all bins, and the others would never
+#: be visited
 DOCUMENTED = {"zeta": 2.0, "num_partitions": 10_000, "energy_gap": 0.25, "min_energy": 0.0}
 
 
@@ -37,12 +38,12 @@ def documented_gain(k: jax.Array) -> jax.Array:
 def run_chains(
     target: Target, draws: int, start: Callable, step: Callable, record: Callable
 ) -> tuple[Any, Any]:
-    """All chains: the records of each `NUM_STEPS`th state after the warm-up, and the last states.
+    """Run all chains: records of every `NUM_STEPS`th state after warm-up, and the last states.
 
     Args:
         target: the target.
-        draws: how many, warm-up included.
-        start: of a position, the state.
+        draws: number of draws, including warm-up.
+        start: a function from a position to the state.
         step: `(key, state, number) -> state`.
         record: what is kept of a state.
     """
@@ -113,8 +114,8 @@ def draw_diffusion(kind: str, ours: bool, target: Target, gradients: int) -> Dra
         sampler, cost = blackjax.sgld(gradient), 1
     else:
         sampler, cost = blackjax.sghmc(gradient, num_integration_steps=LEAPFROGS), LEAPFROGS
-        # A leapfrog of h moves by a gradient as far as a Langevin step of h^2 / 2; its ten are to
-        # be one of ours together.
+        # A leapfrog step h moves as far along a gradient as a Langevin step of h^2 / 2. Its ten
+        # leapfrog steps together should equal one of our steps.
         step_size = math.sqrt(2 * step_size) / LEAPFROGS if ours else step_size
 
     x, _ = run_chains(
@@ -128,7 +129,7 @@ def draw_diffusion(kind: str, ours: bool, target: Target, gradients: int) -> Dra
 
 
 def draw_smc(target: Target, gradients: int) -> Drawn:
-    """Adaptive tempered SMC, its HMC scaled by the spread of the particles at each temperature."""
+    """Adaptive tempered SMC, with HMC scaled by the spread of the particles at each temperature."""
     budget = gradients * CHAINS
     step_size = 0.5 * target.size**-0.25
     moves = 5
@@ -203,7 +204,7 @@ def draw_nested(target: Target, gradients: int) -> Drawn:
     live = max(int(100 * gradients * CHAINS / spent), 50)
     found = [run(key, live) for key in random.split(random.key(0), RUNS)]
     rows = min(len(weights) for _, weights, _ in found)
-    # Runs differ in length: as many draws of equal weight from each.
+    # Runs differ in length, so the same number of draws with equal weight is taken from each.
     rng = np.random.default_rng(0)
     x = np.stack([x[rng.choice(len(w), size=rows, p=w / w.sum())] for x, w, _ in found])
     spent = sum(number for *_, number in found)

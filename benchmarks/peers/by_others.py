@@ -1,4 +1,4 @@
-"""Samplers of further packages, each where it is installed and can be imported."""
+"""Samplers of other packages, where these are installed and can be imported."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from benchmarks.peers.targets import Target
 
 #: as many local as global steps, as in flowMC's quickstart, with more training than there
 LOCAL_STEPS, GLOBAL_STEPS, TRAINING_LOOPS, EPOCHS = 100, 100, 20, 5
-#: share of the gradients that it gets: each takes far longer than the others'
+#: share of the gradients that flowMC gets, since each of them takes far longer than elsewhere
 FLOW_SHARE = 0.1
 
 
 def sgmcmcjax_samplers() -> types.ModuleType:
-    """SGMCMCJax; it imports a module that jax has removed and that only its progress bar needs."""
+    """Import SGMCMCJax, which needs a module that jax has removed only for its progress bar."""
     name = "jax.experimental.host_callback"
     if name not in sys.modules and find_spec(name) is None:
         sys.modules[name] = jax.experimental.host_callback = types.ModuleType(name)
@@ -33,7 +33,7 @@ def sgmcmcjax_samplers() -> types.ModuleType:
 
 
 def draw_sgmcmcjax(target: Target, gradients: int) -> Drawn:
-    """SGLD of SGMCMCJax with the step size and scale of our SGLD, since it documents no rule."""
+    """SGLD of SGMCMCJax with the step size and scale of our SGLD, since it documents no choice."""
     found = tuned("SGLD", target)
     log_density = found.density(target)
     sample = sgmcmcjax_samplers().build_sgld_sampler(
@@ -91,7 +91,7 @@ def draw_flowmc(target: Target, gradients: int) -> Drawn:
 
 
 def available() -> tuple[tuple[Method, ...], dict[str, str]]:
-    """The methods that run here, and why others do not."""
+    """The methods that run here, and the reasons why others do not."""
     wanted = {
         "SGMCMCJax": (
             sgmcmcjax_samplers,

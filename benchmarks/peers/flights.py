@@ -36,7 +36,7 @@ def model(x: jax.Array, y: jax.Array, subsample: int | None = None) -> None:
 
 
 def subsampled(x: jax.Array, y: jax.Array) -> None:
-    """The same on minibatches."""
+    """The same regression on minibatches."""
     model(x, y, min(MINIBATCH, len(y)))
 
 
@@ -44,33 +44,33 @@ def subsampled(x: jax.Array, y: jax.Array) -> None:
 class Length:
     """How long the runs are."""
 
-    #: steps of the kernels, and of their warm-up
+    #: steps of the kernels after warm-up, and steps of warm-up
     steps: int
     warmup: int
-    #: steps of a draw: each draw's energy over all rows is a pass
+    #: steps of a draw: the energy of each draw takes a pass over all rows
     num_steps: int
     #: draws of HMCECS, and of its warm-up
     ecs: int
     #: draws of NUTS, and of its warm-up
     nuts: int
-    #: chains of all but NUTS
+    #: number of chains, except for NUTS
     chains: int
 
 
 def run_kernel(kernel_class: type, length: Length, x: jax.Array, y: jax.Array) -> tuple:
-    """Draws, weights and rows looked at by a kernel with nothing given."""
+    """Draws and weights of a kernel with nothing given, and the rows that it evaluated."""
     kernel = kernel_class(subsampled, num_steps=length.num_steps)
     draws = length.steps // length.num_steps
     mcmc = runs.run(kernel, length.warmup // length.num_steps, draws, length.chains, x, y)
     samples, weights = runs.draws_of(mcmc)
-    # Two minibatches a step, of the position and of the anchor; a pass for every draw's weight.
+    # Two minibatches per step, at the position and the anchor, and a pass per draw's weight.
     passes = draws if kernel_class is ContourSGLD else 0
     rows = 2 * MINIBATCH * (length.steps + length.warmup) + passes * len(y)
     return samples, weights, length.chains * rows
 
 
 def run_ecs(length: Length, x: jax.Array, y: jax.Array) -> tuple:
-    """Draws and rows by HMCECS with the Taylor proxy at the mode, as its example has it."""
+    """Draws and rows of HMCECS with the Taylor proxy at the mode, as in its example."""
     mode = normal_approximation(np.asarray(x), np.asarray(y), PRIOR_SD)[0]
     proxy = HMCECS.taylor_proxy({"beta": jnp.asarray(mode, jnp.float32)})
     mcmc = MCMC(
@@ -78,7 +78,7 @@ def run_ecs(length: Length, x: jax.Array, y: jax.Array) -> tuple:
         num_warmup=length.ecs,
         num_samples=length.ecs,
         num_chains=length.chains,
-        chain_method="sequential",  # the only one that it has
+        chain_method="sequential",  # the only one that it supports
         progress_bar=False,
     )
     each = np.tile(mode, (length.chains, 1)) if length.chains > 1 else mode
@@ -91,13 +91,13 @@ def run_ecs(length: Length, x: jax.Array, y: jax.Array) -> tuple:
     )
     leapfrogs = float(np.asarray(mcmc.get_extra_fields()["hmc_state.num_steps"]).sum())
     samples = mcmc.get_samples(group_by_chain=True)
-    # Its warm-up takes at least as many, and the proxy a few passes.
+    # The warm-up takes at least as many, and the proxy takes a few passes.
     rows = 2 * leapfrogs * min(MINIBATCH, len(y)) + 3 * len(y)
     return samples, np.ones((length.chains, length.ecs)), rows
 
 
 def run_nuts(length: Length, x: jax.Array, y: jax.Array) -> tuple:
-    """Draws and rows by NUTS on all rows, one chain."""
+    """Draws and rows of one chain of NUTS on all rows."""
     mcmc = MCMC(
         NUTS(model),
         num_warmup=length.nuts,
@@ -116,7 +116,7 @@ def row(name: str, make: Callable[[], tuple], truth: tuple[np.ndarray, np.ndarra
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         (samples, weights, rows), seconds, compiling = timed(make)
-    # Standardised by the truth, which is then a standard normal.
+    # The draws are standardised by the truth, which then is a standard normal.
     z = (np.asarray(samples["beta"], np.float64) - truth[0]) / truth[1]
     size = z.shape[-1]
     found = errors({"z": z}, weights, two_draws(np.zeros(size), np.ones(size), "z"))
@@ -165,15 +165,16 @@ def main(experiment: Experiment) -> str:
     ]
     return (
         "## Three million flights\n\n"
-        f"Whether a flight is more than {LATE} minutes late, by hour, weekday and distance: "
-        f"logistic regression on {len(y):,} rows and {x.shape[1]} columns, in minibatches of "
-        f"{MINIBATCH:,}. Truth is the normal approximation in float64, which so many rows make "
-        "exact. Errors of means are in posterior standard deviations; rows are those looked at by "
-        "all chains, the warm-ups of HMCECS and NUTS taken to look at as many as their draws. "
-        f"Kernels with nothing given but `num_steps={length.num_steps}`: "
-        f"{length.warmup:,} + {length.steps:,} steps. HMCECS has 100 blocks and the Taylor proxy "
-        f"at the mode, {length.ecs:,} + {length.ecs:,} draws from there; NUTS "
-        f"{length.nuts} + {length.nuts}.\n\n{markdown_table(header, rows)}\n"
-        "The posterior has one mode: contour's flattening buys nothing here, and what it costs is "
-        "the difference to SGLD.\n"
+        f"The question is whether a flight is more than {LATE} minutes late, given hour, weekday "
+        f"and distance. The model is a logistic regression on {len(y):,} rows and {x.shape[1]} "
+        f"columns, in minibatches of {MINIBATCH:,}. The truth is the normal approximation in "
+        "float64, which is exact with so many rows. Errors of means are in posterior standard "
+        "deviations. Rows are those that all chains evaluated; the warm-ups of HMCECS and NUTS are "
+        "assumed to evaluate as many as their draws. Kernels with nothing given except "
+        f"`num_steps={length.num_steps}` take {length.warmup:,} + {length.steps:,} steps (warm-up "
+        "+ draws). HMCECS has 100 blocks and the Taylor proxy at the mode, and makes "
+        f"{length.ecs:,} + {length.ecs:,} draws from there; NUTS makes {length.nuts} + "
+        f"{length.nuts}.\n\n{markdown_table(header, rows)}\n"
+        "The posterior has one mode. Flattening therefore gains nothing here, and its cost is the "
+        "difference from SGLD.\n"
     )

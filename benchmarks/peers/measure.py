@@ -1,4 +1,4 @@
-"""Every method on a target: at equal gradients, and again at equal seconds."""
+"""Measure every method on a target, at equal gradients and again at equal seconds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from benchmarks.peers.methods import Method, Outcome, run
 from benchmarks.peers.ours import tuned
 from benchmarks.peers.targets import Target
 
-#: whose seconds the others get
+#: the method whose seconds the others get
 REFERENCE = "ContourSGLD"
 OWN = "numpyro_contour"
-#: seconds this near count as equal
+#: seconds that differ by at most this factor count as equal
 NEAR = 1.25
-#: a second run has at most so many times the gradients of the first
+#: a second run has at most this many times the gradients of the first
 MOST = 8.0
-#: with fewer there is no second run: nothing can be told of so short a one
+#: below this share of the gradients there is no second run, since it would be too short to judge
 LEAST = 0.02
 
 
@@ -25,8 +25,8 @@ class Compared:
     """The outcomes of a method on a target."""
 
     equal_gradients: Outcome
-    #: with the gradients that take as long as the reference, None where these are too few; of our
-    #: own kernels the same
+    #: with as many gradients as take as long as the reference, None if these are too few; for our
+    #: own kernels the same as `equal_gradients`
     equal_seconds: Outcome | None
 
 
@@ -36,9 +36,9 @@ def compare(
     gradients: int,
     report: Callable[[str], None] = lambda text: None,
 ) -> tuple[dict[str, Compared], list[str]]:
-    """All methods, the reference first, and what was wrong with those that failed."""
+    """Results of all methods, the reference first, and the errors of those that failed."""
     for kernel in sorted({method.tuned_by for method in methods} - {None}):
-        # Found beforehand, so that it is in nobody's time.
+        # The settings are found beforehand, so that no method's time includes it.
         tuned(kernel, target)
     found: dict[str, Compared] = {}
     failed = []
@@ -48,7 +48,7 @@ def compare(
         except Exception as error:
             if method.package == OWN:
                 raise
-            # A peer that fails on one posterior is not to stop the others.
+            # A peer that fails on one posterior must not stop the others.
             what = str(error).strip().splitlines()[:1]
             failed.append(f"{method.package}'s {method.name} on {target.name}: {what}")
             report(failed[-1])

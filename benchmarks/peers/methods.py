@@ -1,4 +1,4 @@
-"""What a method is, and how its runs are scored."""
+"""Methods, and the scores of their runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.peers.targets import Target
 from benchmarks.shared.tables import total_variation
 from benchmarks.shared.timing import Result, timed
 
-#: chains of a run, and runs of each method
+#: number of chains in a run, and of runs of each method
 CHAINS = 16
 RUNS = 3
 
@@ -27,9 +27,9 @@ class Drawn:
     x: np.ndarray
     #: weights, (chains, draws)
     weights: np.ndarray
-    #: gradients that all runs took, all chains together; evaluations of the density count too
+    #: gradients that all chains of all runs took; evaluations of the density also count
     gradients: float
-    #: seconds of a run that only told how long the others may be, without its compilation
+    #: seconds, without compilation, of a run that only found how long the others may be
     pilot: float = 0.0
 
 
@@ -40,13 +40,13 @@ class Method:
     name: str
     #: `(target, gradients of each of CHAINS chains) -> Drawn`; None in results
     draw: Callable[[Target, int], Drawn] | None
-    #: whose it is
+    #: the package that it is from
     package: str = "numpyro_contour"
-    #: whether it moves by the gradients of minibatches, or could
+    #: whether it moves by gradients of minibatches, or could do so
     stochastic_gradient: bool = True
-    #: the kernel of ours whose warm-up gives it step size and scale
+    #: our kernel whose warm-up gives it step size and scale
     tuned_by: str | None = None
-    #: share of the gradients that it gets, less than 1 where they would take hours
+    #: share of the gradients that it gets, below 1 if all of them would take hours
     share: float = 1.0
 
 
@@ -55,14 +55,14 @@ class Outcome:
     """How well a method did."""
 
     method: Method
-    #: total variation of the mode masses of each run, (RUNS,), and of single chains
+    #: total variation of the mode masses for each run, (RUNS,), and for single chains
     variation: np.ndarray
     chain_variation: np.ndarray
     #: root mean square error of the means of each run, in posterior sds, (RUNS,)
     mean_error: np.ndarray
     #: gradients of a run
     gradients: float
-    #: seconds of a run without compilation, and those of compilation
+    #: seconds of a run without compilation, and seconds of compilation
     seconds: float
     compiling: float
 
@@ -79,10 +79,10 @@ def masses_of(target: Target, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def score(target: Target, method: Method, drawn: Drawn, seconds: float, spent: float) -> Outcome:
-    """The errors of its runs; draws that are not finite have no weight."""
+    """The errors of a method's runs; draws that are not finite have no weight."""
     finite = np.isfinite(drawn.x).all(-1) & np.isfinite(drawn.weights)
     weights = np.where(finite, drawn.weights, 0.0).astype(np.float64)
-    # A chain that has left the numbers for good counts as one that stays at 0.
+    # A chain whose draws are all not finite counts as a chain that stays at 0.
     weights = np.where(weights.sum(1, keepdims=True) > 0, weights, 1.0)
     weights /= weights.mean(1, keepdims=True)
     x = np.where(finite[..., None], drawn.x, 0.0).astype(np.float64)
@@ -105,18 +105,18 @@ def score(target: Target, method: Method, drawn: Drawn, seconds: float, spent: f
 def run(method: Method, target: Target, gradients: int) -> Outcome:
     """Draw, take the time, and score."""
     assert method.draw is not None
-    target.truth  # noqa: B018 - not within the time
+    target.truth  # noqa: B018 - computed here to keep it out of the time
     jax.clear_caches()
     draw = method.draw
     with warnings.catch_warnings():
-        # That chains do not mix is what is measured here.
+        # No warnings about chains that do not mix: the benchmark measures this.
         warnings.simplefilter("ignore")
         drawn, seconds, compiling = timed(lambda: draw(target, gradients))
     return score(target, method, drawn, max(seconds - compiling - drawn.pilot, 1e-3), compiling)
 
 
 def without_compiling(function: Callable[[], Result]) -> tuple[Result, float]:
-    """What a function returns, and its seconds without compilation."""
+    """The result of a function, and its seconds without compilation."""
     result, seconds, compiling = timed(function)
     return result, seconds - compiling
 

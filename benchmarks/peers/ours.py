@@ -18,14 +18,14 @@ from benchmarks.shared.runs import KERNELS
 from numpyro_contour import EnergyPartition
 
 NUM_STEPS = 10
-#: share of the gradients that is warm-up
+#: share of the gradients that is spent on warm-up
 WARMUP = 0.1
 
 
 def sample(
     name: str, target: Target, gradients: int, chains: int = CHAINS * RUNS, **settings: Any
 ) -> MCMC:
-    """A finished run of a kernel, warm-up included in the gradients."""
+    """A finished run of a kernel; the gradients include its warm-up."""
     draws = gradients // (NUM_STEPS * KERNELS[name])
     warmup = round(WARMUP * draws)
     kernel = getattr(numpyro_contour, name)(
@@ -47,7 +47,7 @@ def draw_kernel(name: str, target: Target, gradients: int) -> Drawn:
 
 
 def draw_given(zeta: float, target: Target, gradients: int) -> Drawn:
-    """Draws of `ContourSGLD` with what its warm-up has found in another run."""
+    """Draws of `ContourSGLD` with the settings that its warm-up found in another run."""
     found = tuned("ContourSGLD", target)
     mcmc = sample(
         "ContourSGLD",
@@ -62,7 +62,7 @@ def draw_given(zeta: float, target: Target, gradients: int) -> Drawn:
 
 
 def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
-    """NUTS with so many chains a run, for as many gradients as the others' chains have together."""
+    """NUTS, for as many gradients in all of its chains together as other methods have."""
     number = chains * RUNS
     budget = gradients * CHAINS // chains
     starts = target.starts(random.key(1), number)
@@ -76,7 +76,7 @@ def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
         mcmc.run(random.key(0), extra_fields=("num_steps",))
         return mcmc, spent
 
-    # NUTS tells its gradients afterwards: a tenth of the run says how many draws they are.
+    # NUTS reports its gradients only afterwards: a tenth of the run tells how many draws fit.
     warmup = min(1000, max(budget // 100, 50))
     (pilot, _), seconds = without_compiling(lambda: run(warmup, warmup))
     each = float(np.asarray(pilot.get_extra_fields()["num_steps"]).mean())
@@ -87,13 +87,13 @@ def draw_nuts(chains: int, target: Target, gradients: int) -> Drawn:
 
 
 class Tuned:
-    """What the warm-up of a kernel has found, to be given to peers."""
+    """The settings that the warm-up of a kernel found, which are given to peers."""
 
     def __init__(self, kernel: str, target: Target, gradients: int):
         state: Any = sample(kernel, target, gradients, chains=CHAINS).last_state
         self.step_size = float(np.median(np.asarray(state.step_size)))
         diagonal = np.median(np.asarray(state.warmup.tuning.preconditioner), axis=0)
-        #: the root of the preconditioner, (size,): positions in its unit have M = 1
+        #: the root of the preconditioner, (size,): positions in this unit have M = 1
         self.scale = jnp.sqrt(jnp.asarray(diagonal))
         if hasattr(state, "partition"):
             partition = state.partition
@@ -109,12 +109,12 @@ class Tuned:
 
 @cache
 def tuned(kernel: str, target: Target) -> Tuned:
-    """Found by a run of a fifth of the target's gradients."""
+    """Find the settings by a run with a fifth of the target's gradients."""
     return Tuned(kernel, target, target.gradients // 5)
 
 
-#: names of `ContourSGLD` with what its own warm-up finds, by zeta. blackjax's theta tends to
-#: mass^(1 / zeta), so that its zeta of 0.75 flattens as much as ours of 1.
+#: names of `ContourSGLD` with the settings that its own warm-up finds, by zeta. blackjax's theta
+#: tends to mass^(1 / zeta), so its zeta of 0.75 flattens as much as our zeta of 1.
 GIVEN = {0.75: "ContourSGLD, the same given", 1.0: "ContourSGLD, the same given, zeta 1"}
 OURS = (
     *(

@@ -1,7 +1,7 @@
-"""What a user would pick instead: peers on the same posteriors, at equal work and equal time.
+"""Alternatives that a user could pick: peers on the same posteriors, at equal work and equal time.
 
-`python -m benchmarks peers.posteriors --only START ...` measures single posteriors, by the
-beginnings of their names, and makes the section anew from these and what was kept of the others.
+`python -m benchmarks peers.posteriors --only START ...` measures only the posteriors whose names
+have these prefixes, and rewrites the section from these and from the stored results of the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def versions() -> str:
 
 
 def compare_on(number: int, folder: Path, quick: bool) -> None:
-    """All methods on a target, in the quick form two, their results kept in a folder."""
+    """Run all methods (two in the quick form) on a target, and keep the results in a folder."""
     target = targets()[number]
     methods = (*OURS, *by_blackjax.METHODS, *NUTS_METHODS, *by_others.available()[0])
     if quick:
@@ -51,10 +51,10 @@ def say(text: str) -> None:
 
 
 def measure(names: tuple[str, ...], folder: Path) -> list[str]:
-    """All methods on the targets whose names begin so, and what was wrong where one failed.
+    """Run all methods on the targets with these prefixes, and return the errors of those that fail.
 
-    A process for each target, two at a time: most programs keep one core busy, and what a process
-    has compiled is freed with it.
+    Each target has its own process, two at a time: most programs keep one core busy, and the
+    programs that a process has compiled are freed with it.
     """
     wanted = [n for n, target in enumerate(targets()) if target.name.startswith(names)]
     failed = []
@@ -64,7 +64,7 @@ def measure(names: tuple[str, ...], folder: Path) -> list[str]:
             try:
                 run.result()
             except Exception as error:
-                # The others are not to be lost with it.
+                # The results of the other targets must not be lost.
                 what = str(error).strip().splitlines()[:1]
                 failed.append(f"nothing new on {targets()[number].name}: {what}")
     return failed
@@ -96,15 +96,16 @@ def main(experiment: Experiment) -> str:
     left_out += "".join(f"Some of the posteriors: {text}\n\n" for text in sorted(others))
     return (
         f"## Peers on posteriors of known answers\n\n{how(WARMUP)}\n\n{versions()}. blackjax's "
-        "csgld has the settings of its Sampling Book (zeta 2, bins of 0.25 nats from 0, learning "
-        "rate 0.001, 10 min(0.01, (k + 100)^-0.8) for theta) at temperature 1 and with 10,000 of "
-        "its 100,000 bins, all of which each step updates; its sgld "
-        "and sghmc those of their examples (0.001, ten leapfrogs); 'our step' gives them the step "
-        "size and the scale of each coordinate that our warm-up finds. SMC moves by HMC scaled by "
-        "the particles' spread. SGMCMCJax has our step. flowMC has as many local as global "
-        f"steps, as in its quickstart, and {by_others.FLOW_SHARE:.0%} of the gradients: each takes "
-        "far longer."
+        "csgld runs with the settings of its Sampling Book (zeta 2, bins of 0.25 nats from 0, "
+        "learning rate 0.001, 10 min(0.01, (k + 100)^-0.8) for theta), but at temperature 1 and "
+        "with 10,000 of its 100,000 bins, since each step updates all of them. Its sgld and sghmc "
+        "run with the settings of their examples (0.001, ten leapfrog steps). 'Our step' means "
+        "that they are given the step size and the scale of each coordinate that our warm-up "
+        "finds. SMC moves its particles by HMC, scaled by their spread. SGMCMCJax uses our step. "
+        "flowMC takes as many local as global steps, as in its quickstart, and gets "
+        f"{by_others.FLOW_SHARE:.0%} of the gradients, because each of them takes far longer."
         f"\n\n{left_out}{figure}\n### What holds at equal gradients\n\n{claims(found)}\n"
-        f"### Where we lose\n\nOur {REFERENCE} against every peer that has a smaller error at "
-        f"equal gradients or at equal seconds (both in brackets):\n\n{losses(found)}\n{tables}"
+        f"### Where we lose\n\nFor each posterior, the error of our {REFERENCE} and the peers with "
+        "a smaller error, at equal gradients or at equal seconds (both errors in "
+        f"brackets):\n\n{losses(found)}\n{tables}"
     )

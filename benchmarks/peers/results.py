@@ -1,4 +1,4 @@
-"""What was found on each posterior, kept as JSON beside the page, so that a run may be resumed."""
+"""Results on each posterior, kept as JSON beside the page, so that a run can be resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def place_of(target: Target, folder: Path) -> Path:
 
 
 def _short(value: np.ndarray | float) -> Any:
-    """In five digits, more than runs agree in."""
+    """Round to five digits, more than runs agree in."""
     if isinstance(value, np.ndarray):
         return [_short(element) for element in value.tolist()]
     return float(f"{value:.5g}")
@@ -46,7 +46,7 @@ def _outcome(plain: dict[str, Any] | None) -> Outcome | None:
 
 
 def keep(target: Target, found: dict[str, Compared], failed: list[str], folder: Path) -> None:
-    """Write what all methods did on a posterior, and what was wrong with those that failed."""
+    """Write the results of all methods on a posterior, and the errors of those that failed."""
     rows = {
         name: {field: _plain(outcome) for field, outcome in vars(row).items()}
         for name, row in found.items()
@@ -61,7 +61,7 @@ def keep(target: Target, found: dict[str, Compared], failed: list[str], folder: 
 
 
 def kept_of(target: Target, folder: Path) -> tuple[dict[str, Compared], list[str], str] | None:
-    """What `keep` wrote, and what it was made with; None where there is nothing."""
+    """The results that `keep` wrote, and their versions; None if there is no file."""
     path = place_of(target, folder)
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""Posteriors of known answers, as functions of one vector."""
+"""Posteriors with known answers, as functions of one vector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.shared.targets import on_a_grid, two_normals
 from numpyro_contour.examples import mixture, nine_modes
 from numpyro_contour.examples.datasets import read_columns
 
-#: autocorrelation of the residuals of monthly sunspot numbers beside one sinusoid
+#: autocorrelation of the residuals of monthly sunspot numbers after a fit of one sinusoid
 AUTOCORRELATION = 0.9
 
 
@@ -41,14 +41,14 @@ class Target:
     name: str
     size: int
     log_likelihood: Callable[[jax.Array], jax.Array]
-    #: the mode of positions (..., size), from 0
+    #: a function from positions (..., size) to the number of their mode, from 0
     mode: Callable[[np.ndarray], np.ndarray]
     find_truth: Callable[[], Truth]
-    #: gradients of each of the chains
+    #: number of gradients of each chain
     gradients: int
-    #: sd of the prior, whose mean is 0
+    #: sd of the prior; its mean is 0
     scale: float = 10.0
-    #: whether the modes are the point
+    #: whether the target tests modes
     multimodal: bool = True
 
     def log_prior(self, x: jax.Array) -> jax.Array:
@@ -65,7 +65,7 @@ class Target:
         return -self.log_density(x)
 
     def starts(self, key: jax.Array, chains: int) -> jax.Array:
-        """Where chains start: uniform within 2 of 0, as NumPyro does."""
+        """Starting points of chains: uniform within 2 of 0, as in NumPyro."""
         return random.uniform(key, (chains, self.size), minval=-2.0, maxval=2.0)
 
     @property
@@ -82,7 +82,7 @@ def _truth_of(target: Target) -> Truth:
 def given(
     name: str, size: int, log_density: Callable, mode: Callable, truth: Callable, gradients: int
 ) -> Target:
-    """A target that is given by its density: the likelihood takes the prior back."""
+    """A target that is given by its density; the likelihood divides the prior out."""
     prior = Target(name, size, lambda x: 0.0 * x[0], mode, truth, gradients)
     likelihood = lambda x: log_density(x) - prior.log_prior(x)
     return Target(name, size, likelihood, mode, truth, gradients)
@@ -107,7 +107,7 @@ def _mixture_truth() -> Truth:
 
 
 def grid_truth(potential: Callable, axes: list[np.ndarray], mode: Callable, modes: int) -> Truth:
-    """Truth by a grid."""
+    """The truth by integration on a grid."""
     points, shares = on_a_grid(potential, axes)
     means = shares @ points
     sds = np.sqrt(shares @ (points - means) ** 2)
@@ -115,7 +115,7 @@ def grid_truth(potential: Callable, axes: list[np.ndarray], mode: Callable, mode
 
 
 def nine_mode(x: np.ndarray) -> np.ndarray:
-    """Which of the nine modes, row by row."""
+    """The number of the nearest of the nine modes, counted row by row."""
     edges = 0.5 * (np.array(nine_modes.MODE_GRID[1:]) + np.array(nine_modes.MODE_GRID[:-1]))
     cells = np.searchsorted(edges, np.asarray(x))
     return 3 * cells[..., 0] + cells[..., 1]
@@ -125,7 +125,7 @@ def nine_mode(x: np.ndarray) -> np.ndarray:
 
 
 def two_components(rows: int, centre: float = 1.65) -> Callable:
-    """Likelihood of two exchangeable components of known scale, half of the rows from each."""
+    """Likelihood of two exchangeable components with known scale, half of the rows from each."""
     y = mixture_data(rows, centre)
 
     def log_likelihood(mu: jax.Array) -> jax.Array:
@@ -136,7 +136,7 @@ def two_components(rows: int, centre: float = 1.65) -> Callable:
 
 
 def of_two_components(rows: int) -> Target:
-    """Its posterior, priors N(0, 5^2)."""
+    """The posterior of the two components, with priors N(0, 5^2)."""
     mode = lambda x: (x[..., 0] < x[..., 1]).astype(int)
     line = np.linspace(-4.0, 4.0, 401)
 
@@ -151,12 +151,12 @@ def of_two_components(rows: int) -> Target:
 
 @cache
 def _velocities() -> np.ndarray:
-    # Of NumPy: an array of JAX that is made while a function is traced must not outlive that.
+    # NumPy, since a JAX array that is made while a function is traced must not outlive the trace.
     return read_columns("galaxies")["velocity_km_s"] / 1000.0
 
 
 def galaxies_likelihood(x: jax.Array) -> jax.Array:
-    """Three normals, means 20 + 5 x, log sds x / 2, weights softmax(x / 2), of 82 velocities."""
+    """Three normals, means 20 + 5 x, log sds x / 2, weights softmax(x / 2), for 82 velocities."""
     y = jnp.asarray(_velocities())
     mu, log_sd, logits = 20.0 + 5.0 * x[:3], 0.5 * x[3:6], 0.5 * x[6:]
     log_w = jax.nn.log_softmax(logits)
@@ -165,7 +165,7 @@ def galaxies_likelihood(x: jax.Array) -> jax.Array:
 
 
 def order_of_three(x: np.ndarray) -> np.ndarray:
-    """Which of the six orders the three means have."""
+    """The order of the three means, as one of eight values, six of them possible."""
     first, second, third = x[..., 0], x[..., 1], x[..., 2]
     return 4 * (first < second) + 2 * (second < third) + (first < third)
 
@@ -180,7 +180,7 @@ def galaxy_mode(x: np.ndarray) -> np.ndarray:
 
 
 def draws_of_nuts(start: str, samples: int) -> np.ndarray:
-    """Draws of the target whose name starts so by NUTS, (draws, size)."""
+    """Draws of NUTS from the target whose name has this prefix, (draws, size)."""
     target = next(target for target in targets() if target.name.startswith(start))
     start = target.starts(random.key(8), 8)
     nuts = runs.run(
@@ -190,7 +190,7 @@ def draws_of_nuts(start: str, samples: int) -> np.ndarray:
 
 
 def _galaxies_truth() -> Truth:
-    """By NUTS; what components share is averaged over them, which no labelling changes."""
+    """The truth by NUTS; figures that the components share are averaged over the labellings."""
     x = draws_of_nuts("galaxies", 5000).reshape(-1, 3, 3)
     means, squares = x.mean((0, 2)), (x**2).mean((0, 2))
     return Truth(np.full(6, 1 / 6), np.repeat(means, 3), np.repeat(np.sqrt(squares - means**2), 3))
@@ -208,7 +208,7 @@ def period_of(x: np.ndarray) -> np.ndarray:
 
 
 def sunspots_likelihood(x: jax.Array) -> jax.Array:
-    """One sinusoid and a level, integrated over flat priors, the residuals an AR(1) process."""
+    """One sinusoid and a level, integrated over flat priors, with AR(1) residuals."""
     t, y = (jnp.asarray(a) for a in _sunspots())
     angle = 2 * math.pi * t / (10.5 * jnp.exp(0.1 * x[0]))
     design = jnp.stack([jnp.ones_like(t), jnp.cos(angle), jnp.sin(angle)], 1)
@@ -223,7 +223,7 @@ def sunspots_likelihood(x: jax.Array) -> jax.Array:
 
 @cache
 def _period_grid() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A fine line, its probabilities, and the minima that divide its modes."""
+    """A fine grid on the line, its probabilities, and the minima that divide the modes."""
     target = next(t for t in targets() if t.name.startswith("sunspots"))
     line = np.linspace(-4.0, 4.0, 8001)
     _, shares = on_a_grid(target.potential, [line])
@@ -232,7 +232,7 @@ def _period_grid() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def period_mode(x: np.ndarray) -> np.ndarray:
-    """Which interval between minima of the posterior."""
+    """The interval between minima of the posterior that a position is in."""
     return np.searchsorted(_period_grid()[2], x[..., 0])
 
 
@@ -265,7 +265,7 @@ def _schools_truth() -> Truth:
 
 @cache
 def targets() -> tuple[Target, ...]:
-    """All of them."""
+    """All targets."""
     side = lambda x: (x.sum(-1) > 0).astype(int)
     line = np.linspace(-4.0, 4.0, 801)
     made = [

@@ -1,4 +1,4 @@
-"""The tables of the comparison, and what they say."""
+"""The tables of the comparison, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.shared.tables import markdown_table, standard_error
 
 Found = dict[Target, dict[str, Compared]]
 DOCUMENTED, OUR_SETTINGS = "csgld, documented", "csgld, our partition and step"
-#: on this share of the multimodal targets others are to be beaten
+#: the aim: do better than others on this share of the multimodal targets
 SHARE = 6 / 7
 
 
@@ -23,12 +23,12 @@ def error(values: np.ndarray) -> str:
 
 
 def figure_of(target: Target, outcome: Outcome) -> np.ndarray:
-    """The error of each run: of the masses of modes, or of means where there is one mode."""
+    """The error of each run: of mode masses, or of means if there is one mode."""
     return outcome.variation if target.multimodal else outcome.mean_error
 
 
 def target_table(target: Target, found: dict[str, Compared]) -> str:
-    """All methods on one target."""
+    """The table of all methods on one target."""
     rows = []
     for compared in found.values():
         first, second = compared.equal_gradients, compared.equal_seconds
@@ -49,7 +49,7 @@ def target_table(target: Target, found: dict[str, Compared]) -> str:
     header = ["method", "package", "1,000 gradients"]
     header += ["TV", "TV of single chains"] if target.multimodal else []
     figure = "TV" if target.multimodal else "error of means"
-    header += ["error of means", "seconds", "compiling", f"{figure}, equal seconds", "seconds then"]
+    header += ["error of means", "seconds", "compiling", f"{figure}, equal seconds", "seconds used"]
     return markdown_table(header, rows)
 
 
@@ -64,7 +64,7 @@ def of_runs(outcome: Outcome) -> np.ndarray:
 
 
 def won(ours: np.ndarray, theirs: np.ndarray, factor: float) -> bool:
-    """Whether our mean error is at most so many times theirs; beside 1, but for two errors."""
+    """Whether our mean error is at most `factor` times theirs; for 1, up to two standard errors."""
     a, b = ours.mean(), theirs.mean()
     if factor < 1:
         return bool(a <= factor * b)
@@ -73,7 +73,7 @@ def won(ours: np.ndarray, theirs: np.ndarray, factor: float) -> bool:
 
 
 def claim(found: Found, reference: str, name: str, factor: float, aim: float) -> list[str]:
-    """A line of the table of claims: on how many targets our error is not larger."""
+    """A row of the table of claims: the number of targets where our error is not larger."""
     rows = [
         (target, row[reference].equal_gradients, row[name].equal_gradients)
         for target, row in found.items()
@@ -96,7 +96,7 @@ def claim(found: Found, reference: str, name: str, factor: float, aim: float) ->
 
 
 def claims(found: Found) -> str:
-    """On how many targets our error is the smaller one at equal gradients."""
+    """The table of how often our error is the smaller one at equal gradients."""
     methods = {
         name: compared.equal_gradients.method
         for target, row in found.items()
@@ -114,12 +114,12 @@ def claims(found: Found) -> str:
         else:
             counts = method.stochastic_gradient or method.package == "numpyro"
             rows.append(claim(found, REFERENCE, name, 1.0, SHARE if counts else 0.0))
-    header = ["claim", "aim", "single chains", "where not", "runs", "where not"]
+    header = ["claim", "aim", "single chains", "exceptions", "runs", "exceptions"]
     return markdown_table(header, rows)
 
 
 def losses(found: Found) -> str:
-    """A line for each target and peer that does better, at equal gradients or seconds."""
+    """A line for each target with the peers that do better, at equal gradients or seconds."""
     lines = []
     for target, row in found.items():
         ours = figure_of(target, row[REFERENCE].equal_gradients).mean()
@@ -137,7 +137,7 @@ def losses(found: Found) -> str:
 
 
 def overview(found: Found) -> Figure:
-    """Errors of all methods on all targets, at equal gradients and at equal seconds."""
+    """A figure of the errors of all methods on all targets, at equal gradients and seconds."""
     figure = Figure(figsize=(14, 0.32 * max(len(row) for row in found.values()) + 2.5))
     figure.set_layout_engine("constrained")
     names = list(dict.fromkeys(name for row in found.values() for name in row))
@@ -163,17 +163,19 @@ def overview(found: Found) -> Figure:
 
 
 def how(fraction: float) -> str:
-    """What a run is."""
+    """The description of a run."""
     return (
-        f"A run has {CHAINS} chains (NUTS also 4), which start as NumPyro's do, uniformly within 2 "
-        "of 0 in each coordinate, so that runs of chains which never move hold much of the truth "
-        "by their starts, which single chains do not; samplers of populations start from the "
-        "prior. TV: total variation of the mode masses of all draws of a run from the exact ones, "
-        f"its mean over {RUNS} runs and its standard error, and of single chains; error of means: "
-        "root mean square, in posterior standard deviations. Gradients count the warm-up; for "
-        "samplers that need none, evaluations of the density. Seconds are of a run, without "
-        f"compilation, which stands beside them; {RUNS} runs are made together. At equal seconds a "
-        f"method has as many gradients as take as long as {REFERENCE}'s, at most {MOST:g} times as "
-        f"many, and no run where they are fewer than {LEAST:.0%}. Our kernels are given nothing "
-        f"but `num_steps`; {fraction:.0%} of their gradients are warm-up."
+        f"A run has {CHAINS} chains; NUTS is also run with 4. Chains start as in NumPyro, "
+        "uniformly within 2 of 0 in each coordinate. Because of these starts, a run whose chains "
+        "never move still captures much of the truth, but its single chains do not. Samplers of "
+        "populations start from the prior. TV is the total variation distance between the mode "
+        f"masses and the exact ones: of all draws of a run, as the mean over {RUNS} runs with its "
+        "standard error, and of single chains. The error of means is the root mean square error, "
+        "in posterior standard deviations. Gradients include the warm-up; for samplers that need "
+        "no gradients, evaluations of the density are counted. Seconds are those of a run without "
+        f"compilation, which has its own column; {RUNS} runs are made together. At equal seconds, "
+        f"a method gets as many gradients as fit into the time of {REFERENCE}, but at most "
+        f"{MOST:g} times as many as before, and it is not run if they are fewer than {LEAST:.0%}. "
+        f"Our kernels are given nothing except `num_steps`, and {fraction:.0%} of their gradients "
+        "are warm-up."
     )

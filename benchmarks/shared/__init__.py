@@ -1,1 +1,1 @@
-"""What the benchmarks share: pages, tables, runs, known targets, and clocks."""
+"""Code that the benchmarks share: pages, tables, runs, known targets, and clocks."""

@@ -13,20 +13,20 @@ Choice = TypeVar("Choice")
 
 @dataclass(frozen=True)
 class Experiment:
-    """How a benchmark is to be run.
+    """How to run a benchmark.
 
     A benchmark is a module with `main(experiment) -> str`, its section of a page.
     """
 
     #: folder of the page, for figures
     folder: Path
-    #: whether it only has to show that it runs, in seconds
+    #: whether to run a short form that takes seconds, to check that it works
     quick: bool = False
-    #: where results are kept row by row: the beginnings of the names of the rows to measure
+    #: prefixes of the rows to measure, for benchmarks that keep their results row by row
     only: tuple[str, ...] = ("",)
 
     def choose(self, full: Choice, quick: Choice) -> Choice:
-        """The full size, or that of the quick form."""
+        """The full size, or the size of the quick form."""
         return quick if self.quick else full
 
     def save(self, figure: Figure, name: str, alternative: str, **options: object) -> str:

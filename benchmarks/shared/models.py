@@ -11,7 +11,7 @@ from jax import random
 
 
 def amplitude(y: jax.Array, noise: float) -> None:
-    """The model of README: only the square of its parameter is seen."""
+    """The model of README: the data determine only the square of its parameter."""
     a = numpyro.sample("a", dist.Normal(0.3, 1))
     with numpyro.plate("rows", len(y)):
         rows = numpyro.subsample(y, event_dim=0)
@@ -24,7 +24,7 @@ def amplitude_data(noise: float) -> jax.Array:
 
 
 def amplitude_by_grid(y: jax.Array, noise: float) -> tuple[float, float]:
-    """P(a > 0) by a grid, and the barrier from the deeper mode in nats."""
+    """P(a > 0) by integration on a grid, and the barrier above the deeper mode in nats."""
     grid = np.linspace(-4, 4, 8001)
     misfit = np.sum((np.asarray(y, float)[:, None] - grid**2) ** 2, 0)
     energy = 0.5 * (grid - 0.3) ** 2 + 0.5 * misfit / noise**2
@@ -104,7 +104,7 @@ def logistic(x: jax.Array, y: jax.Array, minibatch: int | None = 200) -> None:
 
 
 def logistic_data(rows: int, columns: int = 20) -> tuple:
-    """Columns of scales from 0.1 to 10."""
+    """Columns with scales from 0.1 to 10."""
     keys = random.split(random.key(5), 3)
     x = random.normal(keys[0], (rows, columns))
     slopes = 0.5 * random.normal(keys[2], (columns,))
@@ -122,7 +122,7 @@ def poisson(x: jax.Array, counts: jax.Array) -> None:
 
 
 def poisson_data(rows: int = 50_000, columns: int = 5) -> tuple:
-    """Counts of mean about 3."""
+    """Counts with a mean of about 3."""
     keys = random.split(random.key(6), 3)
     x = random.normal(keys[0], (rows, columns))
     return x, random.poisson(keys[1], jnp.exp(1 + x @ (0.3 * random.normal(keys[2], (columns,)))))

@@ -1,4 +1,4 @@
-"""Pages of the docs that benchmarks write, a section each."""
+"""Pages of the docs, to which each benchmark writes one section."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def made_with() -> str:
-    """The machine and the versions."""
+    """A sentence with the machine and the versions."""
     device = jax.devices()[0]
     return (
         f"Made with jax {jax.__version__}, numpyro {numpyro.__version__}, Python "
@@ -29,9 +29,9 @@ def sections_of(page: str) -> dict[str, str]:
 
 
 def write_section(page: Path, head: str, order: Iterable[str], name: str, text: str) -> str:
-    """Put a section in its place on a page, and return it as it stands there."""
+    """Put a section in its place on a page, and return it as written."""
     section = f"{text.rstrip()}\n\n{made_with()}\n\n"
-    # Read anew each time: another run may have written a section meanwhile.
+    # The page is read again each time, since another run may have written a section meanwhile.
     sections = sections_of(page.read_text()) if page.exists() else {}
     sections[name] = section
     parts = [f"<!-- {n} -->\n{sections[n]}" for n in order if n in sections]

@@ -1,4 +1,4 @@
-"""Weighted draws beside those of NUTS, and the masses of modes beside exact ones."""
+"""Weighted draws compared with NUTS, and masses of modes compared with exact ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Errors = Callable[[Any, np.ndarray], dict[str, float]]
 def by_nuts(
     model: Callable, data: tuple, warmup: int = 1000, samples: int = 5000, chains: int = 4
 ) -> dict[str, np.ndarray]:
-    """Draws of NUTS, (draws, size of the site) a site."""
+    """Draws of NUTS by site, (draws, size of the site) each."""
     nuts = run(NUTS(model), warmup, samples, chains, *data, seed=9)
     return {
         name: np.asarray(x, np.float64).reshape(len(x), -1)
@@ -30,7 +30,7 @@ def errors(samples: Any, weights: np.ndarray, truth: dict[str, np.ndarray]) -> d
     """Errors of means in posterior sds, and the range of the ratios of sds.
 
     Args:
-        samples: draws, (chains, draws, ...) a site.
+        samples: draws by site, (chains, draws, ...) each.
         weights: their importance weights, (chains, draws).
         truth: draws of the same posterior, (draws, size of the site).
     """
@@ -53,13 +53,13 @@ def errors(samples: Any, weights: np.ndarray, truth: dict[str, np.ndarray]) -> d
 
 
 def two_draws(mean: Any, sd: Any, name: str = "x") -> dict[str, np.ndarray]:
-    """Two draws of this mean and sd, as `errors` takes them."""
+    """Two draws that have this mean and sd, in the form that `errors` takes."""
     mean, sd = np.broadcast_arrays(np.atleast_1d(mean), np.atleast_1d(sd))
     return {name: np.stack([mean - sd, mean + sd])}
 
 
 def tv_of(masses: Callable, exact: np.ndarray) -> Errors:
-    """Total variation of mode masses, of single chains and pooled."""
+    """Total variation of mode masses, for single chains and pooled."""
 
     def found_errors(x: Any, weights: np.ndarray) -> dict[str, float]:
         found = masses(x, weights / weights.mean(1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Work in a process of its own, and the memory that a process takes."""
+"""Work in a separate process, and the memory that a process takes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Result = TypeVar("Result")
 
 
 def alone(function: Callable[..., Result], *arguments: Any) -> Result:
-    """What a function returns in a process of its own."""
+    """The result of a function that runs in a separate process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def peak_bytes() -> int:
-    """The largest resident memory that this process has had.
+    """The peak resident memory of this process.
 
-    Linux counts in `ru_maxrss` what the process had before it became this program, which is the
-    peak of the process that started it. The status file has this program's own.
+    On Linux, `ru_maxrss` includes memory from before the process became this program, which is the
+    peak of the process that started it. The status file has the peak of this program alone.
     """
     status = Path("/proc/self/status")
     if status.exists():

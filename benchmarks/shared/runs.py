@@ -14,7 +14,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import weighted_samples
 
-#: the kernels, and the gradients that a step of each takes
+#: the kernels, and the number of gradients that a step of each takes
 KERNELS = {
     "SGLD": 1,
     "SGHMC": 1,
@@ -49,8 +49,8 @@ def run(
 
     Args:
         kernel: the kernel.
-        warmup: draws of warm-up.
-        draws: draws that are kept.
+        warmup: number of draws of warm-up.
+        draws: number of draws that are kept.
         chains: number of chains.
         data: the model's arguments.
         seed: seed.
@@ -65,14 +65,14 @@ def run(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings of runs that cannot be trusted: how bad they are is what is measured."""
+    """Silence warnings about untrustworthy runs: the benchmark measures how bad they are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
 
 
 def draws_of(mcmc: MCMC, **more: Any) -> tuple[Any, np.ndarray]:
-    """Draws, (chains, draws, ...) a site, and weights, each chain's with mean 1."""
+    """Draws by site, (chains, draws, ...) each, and weights with mean 1 in each chain."""
     with quiet():
         x, log_weights = weighted_samples(mcmc, **more)
     return jax.tree.map(np.asarray, x), np.exp(np.asarray(log_weights, np.float64))

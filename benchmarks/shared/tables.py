@@ -6,7 +6,7 @@ import numpy as np
 
 from numpyro_contour.diagnostics import kish_share
 
-#: what is said, what was measured, and whether it holds
+#: a claim, what was measured, and whether the claim holds
 Claim = tuple[str, str, bool]
 
 
@@ -22,13 +22,13 @@ def total_variation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def kish_of(weights: np.ndarray) -> float:
-    """Kish's effective share of the draws, of weights (chains, draws)."""
+    """Kish's effective share of the draws, from weights (chains, draws)."""
     with np.errstate(divide="ignore"):  # weights of 0
         return kish_share(np.log(weights))
 
 
 def crossings(inside: np.ndarray) -> np.ndarray:
-    """How often successive draws of each chain are on different sides, of (..., draws)."""
+    """How often successive draws of each chain, (..., draws), are on different sides."""
     return (inside[..., 1:] != inside[..., :-1]).sum(-1)
 
 

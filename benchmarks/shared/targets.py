@@ -1,4 +1,4 @@
-"""Potential energies of known answers, and where chains start."""
+"""Potential energies with known answers, and starting points of chains."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 
 def two_normals(size: int, mass: float = 0.6, shift: float = 4.7) -> Callable:
-    """The potential of two unit normals along the diagonal, the right one with so much mass.
+    """The potential of two unit normals along the diagonal, with the given mass on the right.
 
-    By default 11 nats lie between them.
+    By default the barrier between them is 11 nats high.
     """
     step = shift / np.sqrt(size)
 
@@ -32,7 +32,7 @@ def on_a_grid(potential: Callable, axes: list[np.ndarray]) -> tuple[np.ndarray, 
 
 
 def spread_starts(low: float, high: float, *shape: int) -> Callable[[int], np.ndarray]:
-    """Starts of chains at positions of this shape along the diagonal, (chains, ...)."""
+    """Starting points of chains along the diagonal, with positions of this shape, (chains, ...)."""
 
     def start(chains: int) -> np.ndarray:
         line = np.linspace(low, high, chains)

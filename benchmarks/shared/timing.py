@@ -17,7 +17,7 @@ from numpyro.infer import MCMC
 Result = TypeVar("Result")
 #: rounds in which methods take turns
 ROUNDS = 9
-#: what JAX reports of the making of a program: tracing, lowering, and XLA's compiling
+#: the stages of making a program that JAX reports: tracing, lowering, and compiling by XLA
 EVENTS = (
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
@@ -29,7 +29,7 @@ EVENTS = (
 def compile_seconds() -> Iterator[Callable[[], float]]:
     """Count the seconds spent on tracing, lowering and compiling inside a `with` block.
 
-    The functions that a traced function calls are in its own time: JAX reports them once.
+    The time of a traced function includes the functions that it calls; JAX reports them once.
 
     Example:
         >>> with compile_seconds() as spent:
@@ -52,7 +52,7 @@ def compile_seconds() -> Iterator[Callable[[], float]]:
 
 
 def timed(function: Callable[[], Result]) -> tuple[Result, float, float]:
-    """What a function returns, all of its seconds, and those of them that are compiling."""
+    """The result of a function, its total seconds, and the seconds spent on compiling."""
     with compile_seconds() as spent:
         began = time.perf_counter()
         result = function()
@@ -60,7 +60,7 @@ def timed(function: Callable[[], Result]) -> tuple[Result, float, float]:
 
 
 def seconds_of(function: Callable[[], Any]) -> float:
-    """Seconds until what a function returns is there."""
+    """Seconds until the result of a function is ready."""
     began = time.perf_counter()
     jax.block_until_ready(function())
     return time.perf_counter() - began
@@ -73,7 +73,7 @@ def by_steps(
 
     Args:
         kernel: the kernel.
-        steps_of_a_draw: how many steps of all chains together a draw takes.
+        steps_of_a_draw: steps per draw, all chains together.
         data: the model's arguments.
         run: further arguments of `MCMC.run`.
         of_mcmc: further arguments of `MCMC`.
@@ -82,8 +82,8 @@ def by_steps(
 
     def run_for(steps: int) -> None:
         if steps not in drivers:
-            # With its progress bar NumPyro keeps the compiled loop between runs, for vectorised
-            # chains too; without it, each run compiles anew.
+            # With its progress bar NumPyro keeps the compiled loop between runs, also for
+            # vectorised chains; without it, each run compiles again.
             drivers[steps] = MCMC(
                 kernel,
                 **{"num_warmup": 0, **of_mcmc},
@@ -101,7 +101,7 @@ def by_steps(
 def step_costs(
     methods: dict[str, Callable[[int], None]], steps: int, rounds: int = ROUNDS
 ) -> dict[str, np.ndarray]:
-    """Microseconds a step of each method in each round: the slope from `steps` to six times it."""
+    """Microseconds per step of each method in each round: the slope from `steps` to 6 `steps`."""
     short, long = steps, 6 * steps
     for method in methods.values():
         method(short)

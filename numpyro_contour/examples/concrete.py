@@ -108,7 +108,7 @@ def predict(drawn: dict[str, jax.Array], log_weights: np.ndarray, split: Split) 
         The `Predictions`; the interval holds 90 % and includes the observation noise.
 
     Raises:
-        ValueError: as `weighted_mean`.
+        ValueError: as in `weighted_mean`.
 
     Example:
         >>> import numpy as np
@@ -133,7 +133,7 @@ def rmse(predicted: np.ndarray, observed: np.ndarray) -> float:
 
     Args:
         predicted: predictions, (rows,).
-        observed: what was observed, (rows,), in the same unit.
+        observed: observations, (rows,), in the same unit.
 
     Returns:
         The error, in the unit of the arguments.
@@ -154,10 +154,10 @@ def coverage(predictions: Predictions, observed: np.ndarray) -> float:
 
     Args:
         predictions: the predictive distribution of each row.
-        observed: what was observed, (rows,), in the target's own units.
+        observed: observations, (rows,), in the target's own units.
 
     Returns:
-        The share, in [0, 1]; near 0.9 where intervals are calibrated.
+        The share, in [0, 1]; near 0.9 if the intervals are calibrated.
 
     Example:
         >>> import numpy as np
@@ -171,7 +171,7 @@ def coverage(predictions: Predictions, observed: np.ndarray) -> float:
 
 
 def linear_regression(split: Split) -> np.ndarray:
-    r"""Predictions of the held-out rows by ordinary least squares, to compare with.
+    r"""Predictions of the held-out rows by ordinary least squares, as a baseline.
 
     .. math:: \hat y = \hat\beta_0 + x^\top \hat\beta
 

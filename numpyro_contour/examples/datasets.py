@@ -1,4 +1,4 @@
-"""The bundled data sets. `data/README.md` says where they are from."""
+"""The bundled data sets. `data/README.md` gives their sources."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from numpyro_contour import checks
 
-#: the targets among the columns of each set; the first is the default
+#: the columns of each set that are targets; the first is the default
 TARGETS = {
     "concrete": ("strength",),
     "energy": ("heating_load", "cooling_load"),
     "yacht": ("resistance",),
     "wine_red": ("quality",),
 }
-#: all of the files
+#: names of all files
 FILES = (*TARGETS, "flights", "galaxies", "gauss_mix", "sunspots_monthly")
 
 
@@ -51,7 +51,7 @@ class Split(NamedTuple):
 
 
 def read_columns(name: str) -> dict[str, np.ndarray]:
-    """The columns of a bundled file by their names, (rows,) each, in float64.
+    """The columns of a bundled file by name, (rows,) each, in float64.
 
     Args:
         name: "concrete", "energy", "flights", "galaxies", "gauss_mix", "sunspots_monthly",
@@ -108,7 +108,7 @@ def load(name: str, target: str | None = None) -> Dataset:
 
 
 def split_and_standardise(dataset: Dataset, seed: int, held_out: float = 0.1) -> Split:
-    r"""Hold out random rows, and standardise all by the training rows alone.
+    r"""Hold out random rows, and standardise all rows by the training rows alone.
 
     .. math:: \tilde x = (x - \bar x_{train}) / s_{train}
 

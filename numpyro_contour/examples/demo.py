@@ -45,15 +45,15 @@ class Job(NamedTuple):
     """The length of a run, the same for both samplers."""
 
     chains: int
-    #: draws a chain before collection, and collected
+    #: draws per chain before collection, and collected draws
     warmup: int
     draws: int
-    #: steps, that is gradients, a draw
+    #: steps per draw; each step takes one gradient
     num_steps: int
 
     @property
     def gradients(self) -> int:
-        """Gradients a chain."""
+        """Gradients per chain."""
         return (self.warmup + self.draws) * self.num_steps
 
 
@@ -64,7 +64,7 @@ class Result(NamedTuple):
     samples: Any
     #: log importance weights, (chains, draws), of mean 1 in each chain
     log_weights: np.ndarray
-    #: with compilation
+    #: seconds, including compilation
     seconds: float
 
     @property
@@ -98,7 +98,7 @@ def run(
 
 
 def run_nine_modes(job: Job, key: jax.Array) -> dict[str, Result]:
-    """SGLD and ContourSGLD on the nine modes, from the same random places of the square."""
+    """SGLD and ContourSGLD on the nine modes, from the same random positions in the square."""
     key_start, key_run = random.split(key)
     start = random.uniform(key_start, (job.chains, 2), minval=-2.0, maxval=2.0)
     target: dict[str, Any] = {
@@ -112,7 +112,7 @@ def run_nine_modes(job: Job, key: jax.Array) -> dict[str, Result]:
 
 
 def run_concrete(job: Job, key: jax.Array, split: Split) -> dict[str, Result]:
-    """SGLD and ContourSGLD on the Bayesian neural network, with nothing given but the model."""
+    """SGLD and ContourSGLD on the Bayesian neural network, with nothing given except the model."""
     data = jnp.asarray(split.X_train), jnp.asarray(split.y_train)
     return {
         kernel.__name__: run(kernel(concrete.model, num_steps=job.num_steps), job, key, *data)
@@ -131,7 +131,7 @@ def minibatch_noise(result: Result, split: Split) -> float:
 
 
 def describe_warmup(mcmc: MCMC) -> str:
-    """What the warm-up of `ContourSGLD` found, the mean of the chains."""
+    """The settings that the warm-up of `ContourSGLD` found, as means over chains."""
     run = FinishedRun.of(mcmc)
     state = run.state
     lower = float(np.mean(np.asarray(state.partition.lower) + run.energy_offsets))
@@ -143,7 +143,7 @@ def describe_warmup(mcmc: MCMC) -> str:
 
 
 def describe_nine_modes(job: Job, results: dict[str, Result]) -> str:
-    """The masses of the modes beside the exact ones."""
+    """The masses of the modes and the exact ones."""
     exact = nine_modes.exact_masses()
     masses = {"exact": exact} | {
         name: nine_modes.mode_masses(result.samples, result.weights)
@@ -226,7 +226,7 @@ def describe_concrete(
 
 
 def describe_file(idata: Any) -> str:
-    """What the file of the weighted draws says of the noise, the weights counted."""
+    """The noise according to the file of weighted draws, computed with the weights."""
     noise = expectation(idata, "noise_sd")
     table = summary(idata, ["noise", "noise_sd"])
     with pd.option_context("display.width", 100, "display.max_columns", None):
@@ -291,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     data_file, figure_file = arguments.output / "concrete.nc", arguments.output / "demo.png"
     with warnings.catch_warnings():
-        # It says what is wrong with a run this short; the report below says all of it.
+        # The warnings say what is wrong with such a short run; the report below says all of it.
         warnings.filterwarnings("ignore", "This run cannot be trusted", UserWarning)
         idata = to_inference_data(
             network["ContourSGLD"].mcmc,

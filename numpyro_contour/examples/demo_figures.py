@@ -25,13 +25,13 @@ def save_figure(
     """Draw the run: nine modes above, concrete below.
 
     Args:
-        path: where to.
-        draws: of the nine modes, and their weights.
+        path: file of the figure.
+        draws: draws of the nine modes, and their weights.
         energies: the InferenceData of nine modes and of concrete.
         split: the data of concrete.
-        predictions: for the rows of concrete that were held out.
+        predictions: predictions of the held-out rows of concrete.
     """
-    # A Figure of its own, not pyplot's: files are written the same with and without a display.
+    # A separate Figure, not pyplot's, so that files are the same with and without a display.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 9), layout="constrained")

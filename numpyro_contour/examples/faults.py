@@ -1,4 +1,4 @@
-"""Runs that are each broken in one way, and a healthy one: what `diagnose` says of them."""
+"""Runs that are each broken in one way, and a healthy one, to test `diagnose`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CHAINS = 4
 
 
 def two_modes(x: jax.Array, apart: float = 3.0) -> jax.Array:
-    """0.4 and 0.6 of two unit normals in two dimensions, at -apart and +apart of the first.
+    """Two unit normals in two dimensions, 0.4 and 0.6, at -apart and +apart in the first.
 
-    The potential energy in nats; the barrier is 4 nats high, and 31 with `apart` = 8.
+    This is the potential energy in nats. The barrier is 4 nats high, or 31 nats with `apart` = 8.
     """
     place = jnp.array([apart, 0.0])
     left = math.log(0.4) - 0.5 * jnp.sum((x + place) ** 2)
@@ -31,13 +31,13 @@ def two_modes(x: jax.Array, apart: float = 3.0) -> jax.Array:
 
 
 def side_well(x: jax.Array) -> jax.Array:
-    """A unit normal, and at 12 a narrow well 9 nats above its bottom with 100 nats around it."""
+    """A unit normal, and a narrow well at 12, 9 nats above its bottom, behind 100 nats."""
     well = -9.0 - 2.0 * jnp.sum((x - jnp.array([12.0, 0.0])) ** 2)
     return -jnp.logaddexp(-0.5 * jnp.sum(x**2), well)
 
 
 def narrow_modes(x: jax.Array) -> jax.Array:
-    """0.4 and 0.6 of two normals in one dimension at -5 and 5: 12 nats between them."""
+    """Two normals in one dimension, 0.4 at -5 and 0.6 at 5, with 12 nats between them."""
     left, right = math.log(0.4) - 0.5 * (x[0] + 5) ** 2, math.log(0.6) - 0.5 * (x[0] - 5) ** 2
     return -jnp.logaddexp(left, right)
 
@@ -53,11 +53,11 @@ def with_noise(potential: Callable, sd: float) -> Callable:
 
 
 class Run(NamedTuple):
-    """What is done, and what a report should name first."""
+    """A fault, and the check that a report should name first."""
 
-    #: in words
+    #: the fault in words
     what: str
-    #: the first fault of the report, None for none
+    #: the first fault of the report, None if there is none
     check: str | None
     #: arguments of `ContourSGLD` that differ from those of the healthy run
     kernel: dict[str, Any] = {}  # noqa: RUF012 - never changed
@@ -70,7 +70,7 @@ class Run(NamedTuple):
 
 
 BINS = 80
-#: the runs by their names
+#: the runs by name
 RUNS = {
     "healthy": Run("Bins of a quarter of a nat up to 20 nats; all chains cross.", None),
     "too narrow below": Run(
@@ -142,7 +142,7 @@ RUNS = {
 
 
 def run(name: str, seed: int = 0) -> MCMC:
-    """A finished run of `RUNS`, by its name.
+    """A finished run of `RUNS`, by name.
 
     Args:
         name: a key of `RUNS`.
@@ -152,7 +152,7 @@ def run(name: str, seed: int = 0) -> MCMC:
         The `numpyro.infer.MCMC` of four chains, after its run.
 
     Raises:
-        KeyError: there is no run of this name.
+        KeyError: there is no run with this name.
 
     Example:
         >>> from numpyro_contour import diagnose

@@ -22,9 +22,9 @@ from numpyro_contour.examples.datasets import read_columns
 URL = "https://registry.npmjs.org/vega-datasets/-/vega-datasets-3.2.1.tgz"
 SHA256 = "6f72fda460a9863fae5fcb32f85bcd49e1761fdea6dc6cf9f4962472881cc5a3"
 MEMBER = "package/data/flights-3m.parquet"
-#: rows of the archive, and of the sample that is shipped
+#: number of rows in the archive, and in the sample that is shipped
 ROWS, SAMPLE_ROWS = 3_000_000, 10_000
-#: a flight is late that arrives more than so many minutes after its time
+#: a flight is late if it arrives more than this many minutes after its time
 LATE = 15
 #: columns of the regression
 COLUMNS = (
@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 class Flights(NamedTuple):
-    """Flights from January to June 2001, (rows,) each, of integers."""
+    """Flights from January to June 2001, integers, (rows,) each."""
 
     #: minute of the day, local time, at which the flight departed
     minute: np.ndarray
@@ -53,7 +53,7 @@ class Flights(NamedTuple):
     day: np.ndarray
     #: distance in miles
     distance: np.ndarray
-    #: how many minutes after its time it arrived, negative if before
+    #: how many minutes after its time the flight arrived, negative if early
     delay: np.ndarray
 
     @property
@@ -74,14 +74,15 @@ def cache_folder() -> Path:
 
 
 def fetch() -> Path:
-    """The compact file of all flights, made from the archive of vega-datasets if it is not there.
+    """The compact file of all flights, made from the archive of vega-datasets if it does not exist.
 
     Returns:
-        Its path in `cache_folder()`: 14 MB, the arrays of `Flights`, for `numpy.load`.
+        Its path in `cache_folder()`. The file has 14 MB and holds the arrays of `Flights`, for
+        `numpy.load`.
 
     Raises:
-        ImportError: pandas has nothing to read Parquet with.
-        ValueError: the archive is not the one that is expected.
+        ImportError: pandas has no library to read Parquet.
+        ValueError: the archive is not the expected one.
         OSError: there is no network.
     """
     path = cache_folder() / "flights-3m.npz"
@@ -102,7 +103,7 @@ def fetch() -> Path:
         assert member is not None
         flights = from_parquet(member.read())
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Under another name until it is whole: a run that is stopped leaves no file that is half done.
+    # The file has another name until it is complete, so an interrupted run leaves no partial file.
     part = path.with_name(f"{os.getpid()}-{path.name}")
     np.savez_compressed(part, **flights._asdict())
     part.replace(path)
@@ -110,7 +111,7 @@ def fetch() -> Path:
 
 
 def from_parquet(file: bytes) -> Flights:
-    """The columns that are used, of a Parquet file as vega-datasets has it."""
+    """The columns that are used, from a Parquet file of vega-datasets."""
     import pandas as pd
 
     table = pd.read_parquet(io.BytesIO(file), columns=["date", "delay", "distance"])
@@ -127,15 +128,16 @@ def load(num_rows: int | None = None, seed: int = 0) -> Flights:
     """Flights in the United States from January to June 2001, in random order.
 
     Args:
-        num_rows: how many. Up to 10,000 are taken from the sample that is shipped; more from the
-            archive, which is fetched the first time. None (default) for all 3,000,000.
+        num_rows: number of flights. Up to 10,000 are taken from the sample that is shipped; more
+            are taken from the archive, which is fetched the first time. None (default) for all
+            3,000,000.
         seed: seed of the choice. Defaults to 0.
 
     Returns:
         The `Flights`.
 
     Raises:
-        ValueError: there are not as many rows; and as `fetch`.
+        ValueError: there are fewer rows; also as in `fetch`.
 
     Example:
         >>> from numpyro_contour.examples.flights import load
@@ -205,12 +207,12 @@ def regression(flights: Flights) -> tuple[np.ndarray, np.ndarray]:
 def normal_approximation(
     x: np.ndarray, y: np.ndarray, prior_sd: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""The mode of a logistic regression, and the standard deviations of a normal there.
+    r"""The mode of a logistic regression, and the standard deviations of a normal at the mode.
 
     .. math:: \beta \sim N(0, s^2 I), \quad y_i \sim \text{Bernoulli}(1 / (1 + e^{-x_i^\top \beta}))
 
-    By Newton's method in float64. With very many rows the posterior is normal but for what no
-    draws could show (Bernstein and von Mises).
+    It is found by Newton's method in float64. With very many rows the posterior is normal, up to
+    differences that no draws could show (Bernstein and von Mises).
 
     Args:
         x: inputs, (rows, columns).

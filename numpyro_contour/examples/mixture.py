@@ -1,4 +1,4 @@
-"""The mixture 0.4 N(-6, 1) + 0.6 N(4, 1) of section 4.1 of the paper, a barrier of 12 nats."""
+"""The mixture 0.4 N(-6, 1) + 0.6 N(4, 1) of section 4.1 of the paper, with a barrier of 12 nats."""
 
 from __future__ import annotations
 

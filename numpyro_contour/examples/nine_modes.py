@@ -1,4 +1,4 @@
-"""The two-dimensional target with nine modes of section D.3 of the paper."""
+"""The two-dimensional target with nine modes from section D.3 of the paper."""
 
 from __future__ import annotations
 
@@ -82,16 +82,16 @@ def noisy_energy(variance: float = 0.1) -> Callable:
 
 
 def mode_masses(samples: Any, weights: Any = None) -> np.ndarray:
-    r"""The share of the weight at each of the nine modes, a position counting for the nearest.
+    r"""The share of the weight at each of the nine modes, where a position counts for the nearest.
 
     .. math:: p_{ij} = \sum_k w_k 1\{x_k \text{ nearest to mode } (i, j)\} / \sum_k w_k
 
     Args:
         samples: positions, (..., 2).
-        weights: weights of at least 0, (...,). None (default) for equal ones.
+        weights: weights of at least 0, (...,). None (default) for equal weights.
 
     Returns:
-        An array (3, 3): the row is the first coordinate's mode, the column the second's.
+        An array (3, 3), with rows for the first coordinate's mode and columns for the second's.
 
     Raises:
         ValueError: the shapes do not fit.
@@ -117,7 +117,7 @@ def mode_masses(samples: Any, weights: Any = None) -> np.ndarray:
 
 @cache
 def _grid_masses() -> np.ndarray:
-    # A midpoint rule on cells small against the modes' width of 0.14; beyond 5 the density is
+    # A midpoint rule with cells much smaller than the modes' width of 0.14; beyond 5 the density is
     # below exp(-40) of its peak.
     axis = (np.arange(2000) + 0.5) / 200 - 5
     squares, waves = axis**2, np.cos(1.2 * math.pi * axis)
@@ -133,7 +133,7 @@ def exact_masses() -> np.ndarray:
     .. math:: p_{ij} = \int_{x \text{ nearest to mode } (i, j)} \pi(x)\, dx
 
     Returns:
-        An array (3, 3), as `mode_masses` has it.
+        An array (3, 3), as in `mode_masses`.
 
     Example:
         >>> from numpyro_contour.examples.nine_modes import exact_masses

@@ -1,7 +1,7 @@
 """Figures of a run. Needs matplotlib: `pip install numpyro_contour[plots]`.
 
 Each function draws on the axes that it is given, or on those of a new pyplot figure, and returns
-them. What is weighed is said in each; "flattened" are the draws without their weights.
+them. Each function says which figures use the weights; "flattened" means draws without weights.
 
 This room may import `output`, `diagnosis`, `runs`, `statistics` and the root's `checks`.
 """

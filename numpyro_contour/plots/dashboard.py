@@ -1,4 +1,4 @@
-"""One look at a run."""
+"""An overview of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 3
 _MARGINALS = 3
-# of a panel and of the title above all, in inches
+# heights of a panel and of the title above all panels, in inches
 _PANEL = (4.4, 3.0)
 _TITLE = 0.4
 
@@ -37,29 +37,31 @@ _TITLE = 0.4
 def plot_dashboard(
     data: Any, modes: str | Callable | None = None, figsize: Figsize = None
 ) -> np.ndarray:
-    """All that shows at a glance whether a run went well, under the sentence of `diagnose`.
+    """The figures that show at a glance whether a run went well, under the sentence of `diagnose`.
 
-    As far as they apply: `plot_energy_histogram`, `plot_theta_trace`, `plot_energy_trace` of the
-    first chain, both axes of `plot_weights`, the energies of `plot_warmup`, and
-    `plot_mode_occupancy` where `modes` is given, else `plot_marginals` of the first three scalars.
+    The panels, as far as they apply, are `plot_energy_histogram`, `plot_theta_trace`,
+    `plot_energy_trace` of the first chain, both axes of `plot_weights`, the energies of
+    `plot_warmup`, and `plot_mode_occupancy` if `modes` is given, or else `plot_marginals` of the
+    first three scalars.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package, after
             `run`.
         modes: as in `plot_mode_occupancy`. None (default) for marginals.
-        figsize: width and height of the figure in inches. None (default) for 4.4 by 3 a panel.
+        figsize: width and height of the figure in inches. None (default) for 4.4 by 3 per panel.
 
     Returns:
         The axes of the new figure, (panels,), three in a row.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: `data` is no run of this package; or as `plot_mode_occupancy`.
+        ValueError: `data` is not a run of this package; also as in `plot_mode_occupancy`.
 
     Example:
         >>> import jax, jax.numpy as jnp
         >>> import matplotlib; matplotlib.use("Agg")
-        >>>         >>> from numpyro_contour import ContourSGLD, EnergyPartition
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition
         >>> from numpyro_contour.plots import plot_dashboard
         >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
         ...                      partition=EnergyPartition(0.0, 5.0, 10))
@@ -92,7 +94,7 @@ Panel = tuple[int, Callable[[np.ndarray], Any]]
 
 
 def _panels(data: Any, groups: dict[str, xr.Dataset], modes: str | Callable | None) -> list[Panel]:
-    """What applies to this run: how many axes it takes, and what draws on them."""
+    """The panels that apply to this run: the number of axes of each, and its drawing function."""
     evidence = Evidence(groups)
     panels: list[Panel] = []
     if evidence.is_contour:

@@ -1,4 +1,4 @@
-"""Visits of the energy bins beside theta."""
+"""Visits to the energy bins, compared with theta."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 
 def plot_energy_histogram(data: Any, ax: Axes | None = None, figsize: Figsize = None) -> Axes:
-    r"""How often each energy bin was visited, beside its estimated probability theta.
+    r"""How often each energy bin was visited, compared with its estimated probability theta.
 
     .. math:: h_i = \frac1C \sum_c \frac{n_{ci}}{\sum_j n_{cj}}, \qquad
               \bar\theta_i = \frac1C \sum_c \theta_c(i), \qquad
               f_i = \frac1C \sum_c \frac{\theta_c(i)^{1 - \zeta}}
                     {\sum_{j: n_{cj} > 0} \theta_c(j)^{1 - \zeta}}
 
-    with :math:`n_{ci}` the visits of chain c to bin i since its partition was set, the end of the
-    warm-up included. Where visits and theta part, the contour run flattened the density; f is the
-    flattened density that the chain was to visit if its last theta were right: visits that follow
-    f bear theta out, visits that stay near theta tell of a theta that is not learnt yet. With
-    `random_field="scalable"`, whose theta tends to :math:`\text{mass}^{1/\zeta}`, f is even.
-    Chains whose partitions differ are drawn one by one.
+    with :math:`n_{ci}` the visits of chain c to bin i since its partition was set, including
+    the end of the warm-up. Where visits and theta differ, the contour run flattened the density.
+    The curve f is the flattened density that the chain should visit if its last theta were right:
+    visits that follow f confirm theta, and visits that stay near theta show that theta is not
+    learnt yet. With
+    `random_field="scalable"`, whose theta tends to :math:`\text{mass}^{1/\zeta}`, f is flat.
+    Chains with different partitions are drawn one by one.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a contour kernel, after `run`.
@@ -40,12 +41,12 @@ def plot_energy_histogram(data: Any, ax: Axes | None = None, figsize: Figsize = 
         figsize: width and height of a new figure in inches. None (default) for matplotlib's.
 
     Returns:
-        The axes: shares of visits filled, theta as a line and f as a dashed one, both of visited
-        bins only, on a log scale, against the potential energy in nats.
+        The axes: shares of visits filled, theta as a line and f as a dashed line, both only for
+        visited bins, on a log scale, against the potential energy in nats.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: `data` is no run of this package, or it has no theta.
+        ValueError: `data` is not a run of this package, or it has no theta.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -63,7 +64,7 @@ def plot_energy_histogram(data: Any, ax: Axes | None = None, figsize: Figsize = 
     """
     edges, visits, theta, flattened = _histograms(contour_evidence(data))
     ax = one_axes(ax, figsize)
-    # Theta of bins that were never visited only says how long ago the run began.
+    # Theta of bins that were never visited only shows how long ago the run began.
     seen = visits > 0
     alpha, width = (0.35, 1.5) if len(edges) == 1 else (0.2, 0.8)
     style: dict[str, Any]
@@ -86,7 +87,7 @@ def plot_energy_histogram(data: Any, ax: Axes | None = None, figsize: Figsize = 
 
 
 def _histograms(evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Edges, visits, theta, flattened theta: one row, or one a chain where partitions differ."""
+    """Edges, visits, theta, flattened theta: one row, or one per chain if partitions differ."""
     edges = bin_edges(evidence)
     counts, theta = (evidence.per_chain("energy_partition", name) for name in ("visits", "theta"))
     assert counts is not None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CHAINS = 4
 _EDGES = 20
-#: shares of the draws and of the windows that are wholly within the axes
+#: shares of the draws and of the windows that lie within the axes
 _DRAWS_INSIDE, _WINDOWS_INSIDE = 0.995, 0.9
 
 
@@ -34,31 +34,31 @@ def plot_energy_trace(
     axes: Any = None,
     figsize: Figsize = None,
 ) -> np.ndarray:
-    """The potential energy of the draws, chain by chain: how chains climb barriers and come down.
+    """The potential energy of the draws, chain by chain, to show how chains cross barriers.
 
-    The band is what a draw stands for: from the lowest to the highest energy in its window, as
-    the run saw them. Energies of the draws are exact ones where they are known, so that with
-    minibatches they may leave the band. "Bouncy moves" are draws at which the gradient multiplier
+    The band shows the window that a draw stands for, from the lowest to the highest energy that the
+    run saw in it. Energies of the draws are exact where exact ones are known, so with minibatches
+    they may leave the band. "Bouncy moves" are draws at which the gradient multiplier
     is negative: the chain is pushed uphill.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a contour kernel, after `run`.
         chains: numbers of the chains to draw, from 0. None (default) for the first four.
-        axes: one matplotlib axes a chain. None (default) for those of a new figure.
-        figsize: width and height of a new figure in inches. None (default) for 8 by about 2 a
+        axes: one matplotlib axes per chain. None (default) for those of a new figure.
+        figsize: width and height of a new figure in inches. None (default) for 8 by about 2 per
             chain.
 
     Returns:
         The axes, (chains,), potential energy in nats against the number of the draw: energies as
-        a line, the band, edges of energy bins (every so many if there are more than 20) as faint
-        lines, bouncy moves as points, the typical energy, the weighted median of all chains,
-        dashed. All axes have the same limits, which the highest 10 % of windows and 0.5 % of draws
-        may leave.
+        a line, the band, edges of energy bins (only some of them if there are more than 20) as
+        faint lines, bouncy moves as points, and the typical energy, which is the weighted median of
+        all chains, as a dashed line. All axes have the same limits; the highest 10 % of windows and
+        0.5 % of draws may lie outside them.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: `data` is no run of this package, or has no theta; a chain is not there; or
-            there are not as many axes as chains.
+        ValueError: `data` is not a run of this package, or has no theta; a chain does not exist; or
+            the number of axes is not the number of chains.
 
     Source: Deng, Lin and Liang (2020) for bouncy moves.
 
@@ -124,7 +124,7 @@ def _trace(evidence: Evidence, chain: int, ax: Axes) -> None:
 
 
 def _windows(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest energies of what the draws stand for, (chains, draws)."""
+    """Lowest and highest energies in the windows of the draws, (chains, draws)."""
     low, high = (evidence.per_draw(f"{end}_energy") for end in ("lowest", "highest"))
     if low is None or high is None:
         return evidence.energy, evidence.energy
@@ -132,7 +132,7 @@ def _windows(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _limits(evidence: Evidence, chains: np.ndarray) -> tuple[float, float]:
-    """From the lowest energy up to where few draws and windows reach: peaks leave the axes."""
+    """Limits from the lowest energy up to where few draws and windows reach; peaks lie outside."""
     low, high = (ends[chains] for ends in _windows(evidence))
     energy = evidence.energy[chains]
     bottom = float(min(low.min(), energy.min()))
@@ -143,7 +143,7 @@ def _limits(evidence: Evidence, chains: np.ndarray) -> tuple[float, float]:
 
 
 def _bins(evidence: Evidence, chain: int, ax: Axes, low: float, high: float) -> None:
-    """Edges of the bins within the limits, every so many if they are too many."""
+    """Edges of the bins within the limits, or only some of them if there are too many."""
     edges = bin_edges(evidence)[chain]
     edges = edges[(low <= edges) & (edges <= high)]
     stride = max(1, -(-len(edges) // _EDGES))

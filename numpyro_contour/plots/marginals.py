@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST = 40
 _BINS = 80
-#: share of the draws that may be beyond each end of the histogram, and the same of the weight
+#: share of the draws, and of the weight, that may lie beyond each end of the histogram
 _BEYOND = 0.001
 
 
@@ -34,27 +34,28 @@ def plot_marginals(
     .. math:: \hat p(x) = \frac{1}{|B|} \frac{\sum_{cd} w_{cd} 1\{x_{cd} \in B\}}{\sum_{cd} w_{cd}}
               \quad \text{for x in the bin B}
 
-    A histogram and no smoothed density: modes keep their widths and the gaps between them.
+    This is a histogram and not a smoothed density, so modes keep their widths and the gaps between
+    them.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package, after
             `run`.
         var_names: names of variables. None (default) for all.
         coords: coordinates to keep, `{dimension: values}`. None (default) for all.
-        bins: number of bins between the draws beyond which, on each side, there are no more than
-            0.1 % of the draws and of the weight; or their edges. Defaults to 80 bins.
-        axes: one matplotlib axes a scalar. None (default) for those of a new figure.
-        figsize: width and height of a new figure in inches. None (default) for about 4 by 3 a
+        bins: number of bins, or their edges. A number of bins covers a range that leaves out at
+            most 0.1 % of the draws and of the weight on each side. Defaults to 80 bins.
+        axes: one matplotlib axes per scalar. None (default) for those of a new figure.
+        figsize: width and height of a new figure in inches. None (default) for about 4 by 3 per
             scalar, three in a row.
 
     Returns:
-        The axes, (scalars,), density in the inverse of the scalar's unit: the flattened draws grey,
-        the weighted ones of all chains as a thick line, those of each chain as a thin one.
+        The axes, (scalars,), density in the inverse of the scalar's unit: flattened draws in
+        grey, weighted draws of all chains as a thick line, those of each chain as a thin line.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: there are no weights, a variable or coordinate is not there, there are more
-            than 40 scalars, or not as many axes.
+        ValueError: there are no weights, a variable or coordinate does not exist, there are
+            more than 40 scalars, or the number of axes is not that of the scalars.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -109,13 +110,13 @@ def draw_marginal(
 
 
 def display_range(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """What holds nearly all of the draws and of the weight."""
+    """The range that holds nearly all of the draws and of the weight."""
     levels = (_BEYOND, 1.0 - _BEYOND)
     ends = np.stack([quantiles(values, w, levels) for w in (np.ones_like(weights), weights)])
     return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def density(values: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Share of the whole weight in each bin over its width; what is outside counts in the whole."""
+    """Share of the total weight in each bin over its width; the total includes draws outside."""
     masses = np.histogram(values, edges, weights=weights)[0]
     return masses / weights.sum() / np.diff(edges)

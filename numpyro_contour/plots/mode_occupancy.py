@@ -1,4 +1,4 @@
-"""In which mode the chains are, and what the modes weigh."""
+"""The modes that the chains are in, and the weights of the modes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MOST = 20
 def plot_mode_occupancy(
     data: Any, modes: str | Callable, axes: Any = None, figsize: Figsize = None
 ) -> np.ndarray:
-    r"""The share of each mode as the run goes on, and where each chain was meanwhile.
+    r"""The share of each mode in the course of the run, and the mode that each chain was in.
 
     .. math:: s_{cm}(t) = \frac{\sum_{d \le t} w_{cd} 1\{m_{cd} = m\}}{\sum_{d \le t} w_{cd}},
               \qquad s_m(t) = \frac1C \sum_c s_{cm}(t)
 
-    Chains that all move between the modes, and shares that are level and agree, are a run that has
-    mixed over these modes; nothing is said of those that `modes` does not know.
+    If all chains move between the modes, and the shares are level and agree, the run has mixed over
+    these modes. The figure cannot show modes that `modes` does not know.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package, after
@@ -42,14 +42,14 @@ def plot_mode_occupancy(
         figsize: width and height of a new figure in inches. None (default) for 8 by 5.
 
     Returns:
-        The two axes, (2,), against the number of the draw: weighted shares, a thin line a chain and
-        a thick one for their mean, from where on all chains have weight; and a row a chain in the
-        colours of the modes, weights not counted.
+        The two axes, (2,), against the number of the draw: weighted shares, a thin line per chain
+        and a thick line for their mean once all chains have weight; and a row per chain in the
+        colours of the modes, without weights.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: there are no weights, the variable is not there, the labels are not integers or
-            booleans (chains, draws) or are more than 20, or there are not two axes.
+        ValueError: there are no weights, the variable does not exist, the labels are not integers
+            or booleans (chains, draws) or are more than 20, or there are not two axes.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -103,7 +103,7 @@ def plot_mode_occupancy(
 
 
 def running_shares(is_here: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The share of the weight so far that is at a mode, (chains, draws); NaN before any weight."""
+    """The share of the weight so far in a mode, (chains, draws); NaN before any weight."""
     total = np.cumsum(weights, axis=1)
     here = np.cumsum(np.where(is_here, weights, 0.0), axis=1)
     return np.divide(here, total, out=np.full(total.shape, np.nan), where=total > 0)

@@ -24,7 +24,7 @@ def plot_pair(
     axes: Any = None,
     figsize: Figsize = None,
 ) -> np.ndarray:
-    """Each pair of scalars, draws with areas in proportion to their weights.
+    """Each pair of scalars, as draws with areas proportional to their weights.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package, after
@@ -33,17 +33,18 @@ def plot_pair(
         coords: coordinates to keep, `{dimension: values}`. None (default) for all.
         axes: matplotlib axes, (scalars, scalars), of which those above the diagonal are hidden.
             None (default) for those of a new figure.
-        figsize: width and height of a new figure in inches. None (default) for about 2.4 a scalar.
+        figsize: width and height of a new figure in inches. None (default) for about 2.4 per
+            scalar.
 
     Returns:
-        The axes, (scalars, scalars): on the diagonal the marginals as `plot_marginals` draws them,
-        below it the draws of all chains, the flattened ones as grey points behind; no more than
-        0.1 % of the draws and of the weight are beyond each limit.
+        The axes, (scalars, scalars): on the diagonal the marginals, as in `plot_marginals`, and
+        below it the draws of all chains, with flattened draws as grey points behind them. At most
+        0.1 % of the draws and of the weight lie beyond each limit.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: there are no weights, a variable or coordinate is not there, there are not two
-            to six scalars, or the axes have another shape.
+        ValueError: there are no weights, a variable or coordinate does not exist, there are not
+            two to six scalars, or the axes have another shape.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -84,7 +85,7 @@ def plot_pair(
                 ax.set_ylim(*_limits(y.values, weights))
             ax.set_xlim(*_limits(x.values, weights))
     _name(axes, [scalar.label for scalar in chosen])
-    # In the place of the hidden axes.
+    # The legend takes the place of the hidden axes.
     legend = axes[0, 0].legend(loc="upper left", bbox_to_anchor=(1.05, 1.0), **SMALL_LEGEND)
     legend.set_in_layout(False)
     return axes
@@ -97,7 +98,7 @@ def _limits(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
 
 
 def _name(axes: np.ndarray, labels: list[str]) -> None:
-    """Names and numbers along the left and the lower edge; the diagonal has densities instead."""
+    """Names and numbers along the left and lower edges; the diagonal has densities instead."""
     last = len(labels) - 1
     for row in range(len(labels)):
         for column in range(row + 1):

@@ -22,7 +22,7 @@ def plot_predictions(
     ax: Axes | None = None,
     figsize: Figsize = None,
 ) -> Axes:
-    """Predictions with their intervals against what was observed.
+    """Predictions with their intervals against the observations.
 
     Args:
         observed: observations, (rows,).

@@ -1,4 +1,4 @@
-"""What several figures need: axes, legends and the run's groups."""
+"""Helpers for several figures: axes, legends and the groups of a run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def given_axes(axes: Any, number: int) -> np.ndarray:
     """The axes that were given, (number,).
 
     Raises:
-        ValueError: there are not as many.
+        ValueError: there is another number of axes.
     """
     array = np.asarray(axes, dtype=object)
     if array.size != number:
@@ -58,7 +58,7 @@ def given_axes(axes: Any, number: int) -> np.ndarray:
 
 
 def grid_axes(axes: Any, number: int, columns: int, figsize: Figsize) -> np.ndarray:
-    """As many axes as asked for, (number,): those given, or those of a grid, its rest left out."""
+    """The requested number of axes, (number,): those given, or the first ones of a grid."""
     if axes is not None:
         return given_axes(axes, number)
     columns = min(columns, number)
@@ -93,7 +93,7 @@ def contour_evidence(data: Any) -> Evidence:
     """The groups of a run that has theta.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the run has no theta.
     """
     evidence = Evidence(weighted_groups(data))
     if not evidence.is_contour:

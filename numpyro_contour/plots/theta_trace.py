@@ -27,7 +27,7 @@ _BINS = 6
 def plot_theta_trace(
     data: Any, bins: Sequence[int] | None = None, ax: Axes | None = None, figsize: Figsize = None
 ) -> Axes:
-    """Theta of some energy bins over the draws: level lines that agree are a theta that is learnt.
+    """Theta of some energy bins over the draws; theta is learnt when its lines are level and agree.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a contour kernel, after `run`;
@@ -38,14 +38,15 @@ def plot_theta_trace(
         figsize: width and height of a new figure in inches. None (default) for 8 by 4.
 
     Returns:
-        The axes: one colour a bin, one thin line a chain, theta on a log scale against the number
-        of the draw. The legend has the bins' ends in nats, their means where the partitions of the
-        chains differ: bins of one number are then not quite the same energies.
+        The axes: one colour per bin, one thin line per chain, theta on a log scale against the
+        number of the draw. The legend gives the ends of the bins in nats. If the partitions of the
+        chains differ, it gives the means of the ends, since the same bin then has slightly
+        different energies in each chain.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: `data` is no run of this package, has no theta or did not collect it, or a bin
-            is not there.
+        ValueError: `data` is not a run of this package, has no theta or did not collect it, or a
+            bin does not exist.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -88,7 +89,7 @@ def plot_theta_trace(
 def bin_names(edges: np.ndarray, chosen: np.ndarray) -> tuple[list[str], str]:
     """Names of bins for a legend and its title: the energies of their ends.
 
-    Where the chains' partitions differ the means of the ends are given.
+    If the partitions of the chains differ, the means of the ends are given.
     """
     same = np.all(edges == edges[0])
     mean = edges.mean(axis=0)
@@ -99,7 +100,7 @@ def bin_names(edges: np.ndarray, chosen: np.ndarray) -> tuple[list[str], str]:
 
 
 def _default_bins(last: np.ndarray) -> np.ndarray:
-    """Bins evenly spaced among those that matter."""
+    """Bins evenly spaced among those whose theta is not negligible."""
     matter = np.flatnonzero(last.mean(axis=0) >= _LEAST_SHARE)
     return matter[np.unique(np.linspace(0, len(matter) - 1, _BINS).round().astype(int))]
 

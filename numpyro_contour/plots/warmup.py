@@ -31,17 +31,18 @@ def plot_warmup(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndar
 
     Returns:
         The three axes, (3,): mean potential energy with its standard deviation and, for contour
-        kernels, the lower edge of the partition; step size; mean acceptance statistic. One line a
+        kernels, the lower edge of the partition; step size; mean acceptance statistic. One line per
         chain.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: `data` has no warm-up in which anything was found, or there are not three axes.
+        ValueError: `data` has no warm-up that found anything, or there are not three axes.
 
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from matplotlib.figure import Figure
-        >>>         >>> from numpyro_contour import SGLD
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import SGLD
         >>> from numpyro_contour.plots import plot_warmup
         >>> mcmc = MCMC(SGLD(potential_fn=lambda x: x**2 / 2), num_warmup=100, num_samples=100,
         ...             progress_bar=False)
@@ -68,7 +69,7 @@ def plot_warmup(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndar
 
 
 def draw_energies(ax: Axes, group: xr.Dataset) -> None:
-    """Potential energies of the stages, and the lower edge where there is one."""
+    """Potential energies of the stages, and the lower edge if there is one."""
     stages = np.arange(group.sizes["stage"])
     for chain in range(group.sizes["chain"]):
         at = group.isel(chain=chain)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def plot_weighted_draws(
     samples: Any, weights: Any, ax: Axes | None = None, figsize: Figsize = None
 ) -> Axes:
-    """Draws in two dimensions, each with an area in proportion to its importance weight.
+    """Draws in two dimensions, each with an area proportional to its importance weight.
 
     Args:
         samples: positions, (..., 2).
@@ -56,5 +56,5 @@ def plot_weighted_draws(
 
 
 def areas(weights: np.ndarray) -> np.ndarray:
-    """Areas of points in square points: a mean of 4 leaves thousands of draws apart."""
+    """Areas of markers in square points: with a mean of 4, thousands of draws stay distinct."""
     return 4 * weights.ravel() / weights.mean()

@@ -13,13 +13,14 @@ from numpyro_contour.statistics.weights import kish_share, normalise
 
 
 def plot_weights(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndarray:
-    r"""The weights of the draws from the heaviest on, and the share of the total they add up to.
+    r"""The weights of the draws, heaviest first, and their cumulative share of the total.
 
     .. math:: L(k / n) = \sum_{i \le k} w_{(i)} \Big/ \sum_i w_i, \qquad
               w_{(1)} \ge w_{(2)} \ge \dots \ge w_{(n)}
 
-    On the diagonal all weights are equal; a curve that rises at once tells of few draws that carry
-    all others, as the Kish share and the Pareto k-hat of all chains do in the legend.
+    On the diagonal all weights are equal. A curve that rises steeply shows that few draws carry
+    most of the weight. The legend shows this too, by the Kish share and the Pareto k-hat of all
+    chains.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package, after
@@ -29,14 +30,14 @@ def plot_weights(data: Any, axes: Any = None, figsize: Figsize = None) -> np.nda
 
     Returns:
         The two axes, (2,), against the share of the draws, heaviest first: weights of mean 1 in
-        each chain, on a log scale, those of 0 left out; and L. Thin lines are chains, the thick
-        one all of them.
+        each chain, on a log scale without weights of 0; and L. Thin lines are single chains, and
+        the thick line is for all of them.
 
     Raises:
         ImportError: matplotlib is not installed.
         ValueError: there are no weights, a chain has none above 0, or there are not two axes.
 
-    Source: Lorenz (1905), from the other end; Kish (1965); Vehtari et al. (2024).
+    Source: Lorenz (1905), with the order reversed; Kish (1965); Vehtari et al. (2024).
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -78,7 +79,7 @@ def plot_weights(data: Any, axes: Any = None, figsize: Figsize = None) -> np.nda
 
 
 def _curves(axes: np.ndarray, weights: np.ndarray, **style: Any) -> None:
-    """Sorted weights and their cumulated share."""
+    """Sorted weights and their cumulative share."""
     falling = np.sort(weights)[::-1]
     number = len(falling)
     above = falling[falling > 0]

@@ -40,26 +40,27 @@ def main(experiment: Experiment) -> str:
     plt.close("all")
     return (
         "## A mixture of two Gaussians (CSGLD, section 4.1, Figures 1 and 2)\n\n"
-        f"0.4 N(-6, 1) + 0.6 N(4, 1), temperature 1, step size {STEP_SIZE:g}, gains 1 / (k^0.6 + "
-        f"100), {PARTITION.num_bins} subregions of 1 nat, gradient noise N(0, 0.01), zeta "
-        f"{ZETA:g}, {steps:,} iterations, {CHAINS} runs from x = 0. KSGLD is given the exact "
-        "theta. 'The paper's' are its Psi, random field and weights, and independent noise; ours "
-        "the defaults at the same numbers. Each draw stands for "
-        f"{NUM_STEPS} steps, of which a reservoir picks one, "
-        "with their mean weight; weights are by the theta of their own time. 'Nothing given' "
-        f"begins with a warm-up of {WARMUP:,} iterations.\n\n"
+        f"The target is 0.4 N(-6, 1) + 0.6 N(4, 1) at temperature 1, with step size {STEP_SIZE:g}, "
+        f"gains 1 / (k^0.6 + 100), {PARTITION.num_bins} subregions of 1 nat, gradient noise "
+        f"N(0, 0.01) and zeta {ZETA:g}. There are {CHAINS} runs of {steps:,} iterations from x = "
+        "0. KSGLD is given the exact theta. 'The paper's' means its Psi, random field and weights, "
+        "and independent noise; 'ours' means our defaults with the same numbers. Each draw stands "
+        f"for {NUM_STEPS} steps: a reservoir picks one of them, and the draw has their mean "
+        "weight. Weights are by the theta at their own time. 'Nothing given' begins with a warm-up "
+        f"of {WARMUP:,} iterations.\n\n"
         + flattening_in_words()
         + one
-        + "\nThe absolute error of E[x] after so many iterations, mean +- standard deviation over "
-        "the runs; the mean of E[x] at the end +- its standard error; the total variation of theta "
-        "from the exact one; and how often successive draws are in different modes.\n\n"
+        + "\nThe table shows the absolute error of E[x] after the given numbers of iterations "
+        "(mean +- standard deviation over the runs), the mean of E[x] at the end with its standard "
+        "error, the total variation of theta from the exact one, and how often successive draws "
+        "are in different modes.\n\n"
         + table(results, decades)
         + "\n"
         + claims(results, times)
         + "\n"
         + two
-        + "\nSample paths of the first chain, CSGLD by the paper's rule: one position "
-        f"of every 100 steps, early of every 10. Multipliers below 0, of all chains: "
-        f"{bouncy(early)} in the first {early.iterations[-1]:,} iterations, "
+        + "\nThese are sample paths of the first chain of CSGLD by the paper's rule: one position "
+        "of every 100 steps, and of every 10 early on. Over all chains, the multiplier is below 0 "
+        f"at {bouncy(early)} in the first {early.iterations[-1]:,} iterations, and at "
         f"{bouncy(late)} after {late.iterations[0]:,}.\n"
     )

@@ -1,4 +1,4 @@
-"""What the runs say of the paper's claims, in words and numbers."""
+"""Results on the paper's claims, in words and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from benchmarks.shared.tables import (
 )
 from numpyro_contour.examples import mixture
 
-#: what two standard errors do not reach counts as different
+#: figures count as different if they are more than this many standard errors apart
 SIGNIFICANT = 2.0
 
 
@@ -38,7 +38,7 @@ def _mean_and_sd(values: np.ndarray) -> str:
 
 
 def table(results: list[Results], decades: np.ndarray) -> str:
-    """The error of E[x] at some times, and what else can be told of each run."""
+    """The table of the error of E[x] at some times, and of the other figures of each run."""
     rows = []
     for result in results:
         errors = result.errors(decades)
@@ -65,7 +65,7 @@ def verdict(holds: bool) -> str:
 
 
 def catches_up(learnt: Results, known: Results, times: np.ndarray) -> tuple[int | None, float]:
-    """From when on the errors of two algorithms cannot be told apart, and their last ratio."""
+    """The time from which two algorithms' errors cannot be told apart, and their last ratio."""
     times = times[times > learnt.variant.warmup]
     a, b = np.abs(learnt.errors(times)), np.abs(known.errors(times))
     apart = a.mean(0) - b.mean(0) > SIGNIFICANT * np.hypot(standard_error(a), standard_error(b))
@@ -78,18 +78,18 @@ def catches_up(learnt: Results, known: Results, times: np.ndarray) -> tuple[int 
 
 
 def as_efficient(learnt: Results, known: Results, times: np.ndarray) -> str:
-    """The paper's claim on CSGLD and KSGLD, of one pair of them."""
+    """The paper's claim on CSGLD and KSGLD, for one pair of variants."""
     since, ratio = catches_up(learnt, known, times)
     rate = learnt.crossings.mean() / learnt.iterations
     jumps = rate / max(known.crossings.mean() / known.iterations, 1e-9)
-    names = f"{learnt.variant.name}, beside {known.variant.name}"
+    names = f"{learnt.variant.name}, compared with {known.variant.name}"
     if since is None:
         found = f"the error is still larger after {times[-1]:,} iterations"
     else:
-        found = f"from {since:,} iterations on the errors cannot be told apart"
+        found = f"from {since:,} iterations on, the errors cannot be told apart"
     return (
-        f"- {names}: {verdict(since is not None).lower()}; {found}; at the end it is "
-        f"{ratio:.2f} times that with known theta, with {jumps:.2f} times as many crossings an "
+        f"- {names}: {verdict(since is not None).lower()}; {found}; at the end the error is "
+        f"{ratio:.2f} times that with known theta, with {jumps:.2f} times as many crossings per "
         "iteration.\n"
     )
 
@@ -112,7 +112,7 @@ def biases(results: list[Results]) -> str:
 
 
 def claims(results: list[Results], times: np.ndarray) -> str:
-    """Which of the paper's claims hold, and ours."""
+    """Whether the paper's claims hold, and whether ours does."""
     sgld, known, learnt, our_known, ours, *others = results
     pairs = [(learnt, known), (ours, our_known)]
     pairs += list(zip(others, (known, our_known)))
@@ -124,26 +124,25 @@ def claims(results: list[Results], times: np.ndarray) -> str:
     return (
         "'CSGLD soon becomes as efficient as KSGLD':\n\n"
         + "".join(as_efficient(a, b, times) for a, b in pairs)
-        + f"\n'SGLD rarely converges' (its error still two standard errors above that of "
-        "KSGLD): "
-        f"{verdict(slow).lower()}. Its error after {times[-1]:,} iterations is {stuck:.2f}, "
-        f"{stuck / free:.0f} times that of KSGLD; a chain crosses {sgld.crossings.mean():.1f} "
-        "times.\n\n"
-        "This package's Psi and weights remove the bias that the paper's leave (both of the "
-        "paper's are biased, neither of ours is): "
-        f"{verdict(removed).lower()}. Mean of E[x] at the end (truth {mixture.MEAN:g}), with its "
-        "standard error over runs:\n\n"
+        + "\n'SGLD rarely converges' (at the end its error is still two standard errors above "
+        f"that of KSGLD): {verdict(slow).lower()}. Its error after {times[-1]:,} iterations is "
+        f"{stuck:.2f}, {stuck / free:.0f} times that of KSGLD; a chain crosses "
+        f"{sgld.crossings.mean():.1f} times.\n\n"
+        "This package's Psi and weights remove the bias that those of the paper leave (both of "
+        "the paper's variants are biased, and neither of ours is): "
+        f"{verdict(removed).lower()}. The mean of E[x] at the end (truth {mixture.MEAN:g}), with "
+        "its standard error over runs:\n\n"
         + biases(results[1:])
-        + "\nWeights by bin beside the paper's continuous Psi give "
-        f"{mean_by_bin_weights(PARTITION):.3f} at the exact theta by integration; what differs "
-        "from that is owed to the step size, to theta and to chance.\n"
+        + "\nWith weights by bin and the paper's continuous Psi, integration at the exact theta "
+        f"gives a mean of {mean_by_bin_weights(PARTITION):.3f}. Differences from that are due to "
+        "the step size, to theta and to chance.\n"
     )
 
 
 def bouncy(stretch: Path) -> str:
     """The share of bouncy positions and the lowest multiplier."""
     multiplier = stretch.multiplier
-    return f"{(multiplier < 0).mean():.1%} of the positions ({multiplier.min():.2f} at the least)"
+    return f"{(multiplier < 0).mean():.1%} of the positions (lowest: {multiplier.min():.2f})"
 
 
 def flattening_in_words() -> str:
@@ -156,11 +155,11 @@ def flattening_in_words() -> str:
     empty = exact_theta(EMPTY_FIRST)
     multiplier = 1 + ZETA * (math.log(empty[1]) - math.log(max(empty[0], math.exp(-40))))
     return (
-        f"The barrier of {barrier(x, energy(x)):.1f} nats becomes {flat:.1f} with zeta {ZETA:g} "
+        f"With zeta {ZETA:g}, the barrier of {barrier(x, energy(x)):.1f} nats becomes {flat:.1f} "
         f"by the paper's Psi ('from 12 to as small as 2') and {ours:.1f} by ours. The paper does "
         "not say what u_1 is. The lowest energy is "
-        f"{energy(x).min():.2f}: with u_1 = {PARTITION.lower + 1:g} the first subregion is the "
-        "first that holds anything, and theta falls from it on as in the paper's figure. With u_1 "
-        f"= {EMPTY_FIRST.lower + 1:g} it holds nothing, and with its theta at the floor the "
-        f"multiplier in the second would be {multiplier:.0f}.\n\n"
+        f"{energy(x).min():.2f}. With u_1 = {PARTITION.lower + 1:g}, the first subregion is the "
+        "first that holds any energy, and theta falls from there on, as in the paper's figure. "
+        f"With u_1 = {EMPTY_FIRST.lower + 1:g}, the first subregion is empty. With its theta at "
+        f"the floor, the multiplier in the second would be {multiplier:.0f}.\n\n"
     )

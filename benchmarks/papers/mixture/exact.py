@@ -1,4 +1,4 @@
-"""What is known of the mixture: its energy, exact theta and flattened densities."""
+"""Exact results on the mixture: its energy, theta and flattened densities."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from numpyro_contour.core.flattening.psi import Flattening, log_psi
 from numpyro_contour.examples import mixture
 
 ZETA = 0.75
-#: 50 subregions of 1 nat; the first of them that holds any energy is the first
+#: 50 subregions of 1 nat; the first of them is the lowest that holds any energy
 PARTITION = EnergyPartition(1.0, 51.0, 50)
-#: the same one lower: no position has an energy in its first bin
+#: the same partition one nat lower: no position has an energy in its first bin
 EMPTY_FIRST = EnergyPartition(0.0, 50.0, 50)
 #: Psi of the paper, equation (5), and that of this package
 PAPERS_PSI = Flattening(ZETA, "backward", one_sided=False, multiplier_bound=None)
@@ -24,7 +24,7 @@ OUR_PSI = Flattening(ZETA)
 
 
 def energy(x: np.ndarray, mass: float = mixture.MASS) -> np.ndarray:
-    """The potential energy of a mixture with so much mass at 4, in nats, in float64."""
+    """The potential energy of a mixture with the given mass at 4, in nats, in float64."""
     left = math.log(1 - mass) - 0.5 * (x + 6) ** 2
     right = math.log(mass) - 0.5 * (x - 4) ** 2
     return 0.5 * math.log(2 * math.pi) - np.logaddexp(left, right)

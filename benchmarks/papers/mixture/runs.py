@@ -1,4 +1,4 @@
-"""The algorithms on the mixture, and what is kept of their runs."""
+"""The algorithms on the mixture, and the figures that are kept from their runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUM_STEPS = 100
 STEP_SIZE = 0.1
 GAIN = robbins_monro(1, 0.6, 100)
 PAPERS_WEIGHTS = "piecewise"
-#: steps of warm-up where nothing is given
+#: steps of warm-up when nothing is given
 WARMUP = 100_000
 
 
@@ -43,7 +43,7 @@ class Variant:
     line: str = "-"
 
     def mcmc(self, steps: int, warmup: int = 0, num_steps: int = NUM_STEPS, **more: Any) -> MCMC:
-        """A run of so many steps, still to be made."""
+        """The driver for a run of this many steps."""
         kernel = self.kernel(
             potential_fn=mixture.potential,
             energy=mixture.noisy_energy(),
@@ -54,19 +54,19 @@ class Variant:
 
 @dataclass(frozen=True)
 class Results:
-    """What is kept of a run."""
+    """The figures that are kept from a run."""
 
     variant: Variant
     #: draws, (chains, draws), each for `NUM_STEPS` steps
     x: np.ndarray
-    #: their log weights, by the theta of their own time
+    #: their log weights, by the theta at their own time
     log_weights: np.ndarray
     #: learnt theta, (chains, num_bins), and the exact one of each chain's partition
     theta: np.ndarray | None
     exact: np.ndarray | None
 
     def errors(self, times: np.ndarray) -> np.ndarray:
-        """The error of E[x] after so many iterations, (chains, times); NaN where it has none."""
+        """The error of E[x] after these iterations, (chains, times); NaN if undefined."""
         draws = (times - self.variant.warmup) // NUM_STEPS
         last = self.x.shape[1]
         means = running_mean(self.x, self.log_weights)[:, np.clip(draws, 1, last) - 1]
@@ -74,12 +74,12 @@ class Results:
 
     @property
     def final(self) -> np.ndarray:
-        """The error of E[x] at its end, (chains,)."""
+        """The error of E[x] at the end, (chains,)."""
         return self.errors(np.array([self.iterations]))[:, 0]
 
     @property
     def iterations(self) -> int:
-        """How many iterations it was run for."""
+        """The number of iterations of the run."""
         return self.variant.warmup + NUM_STEPS * self.x.shape[1]
 
     @property
@@ -112,7 +112,7 @@ def running_mean(x: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
 
 
 def variants(experiment: Experiment) -> list[Variant]:
-    """The algorithms of Figure 1(c), and ours beside them."""
+    """The algorithms of Figure 1(c), and ours."""
     numbers = {"step_size": STEP_SIZE}
     contour = numbers | {
         "partition": PARTITION,
@@ -149,11 +149,11 @@ def chains_from_zero() -> jax.Array:
 
 
 def measure(variant: Variant, steps: int) -> Results:
-    """Run an algorithm for so many steps, warm-up included."""
+    """Run an algorithm for this many steps, including warm-up."""
     mcmc = variant.mcmc(steps - variant.warmup, variant.warmup)
     mcmc.run(random.key(0), init_params=chains_from_zero())
     x = mcmc.get_samples(group_by_chain=True)
-    # The energies are exact, so that these are the weights of `weighted_samples`.
+    # The energies are exact, so these are the weights of `weighted_samples`.
     log_weights = mcmc.get_extra_fields(group_by_chain=True)["log_weight"]
     theta = exact = None
     if hasattr(mcmc.last_state, "log_theta"):
@@ -171,13 +171,13 @@ def _exact_of_chains(partition: EnergyPartition) -> np.ndarray:
 
 
 def positions(results: Results, steps: int) -> Path:
-    """The first draws of a run without a multiplier: each is any one of its steps."""
+    """The first draws of a run without a multiplier, each chosen from any of its steps."""
     x = results.x[:, : steps // NUM_STEPS]
     return Path(NUM_STEPS * np.arange(1, x.shape[1] + 1), x, np.ones_like(x))
 
 
 def path(variant: Variant, steps: int, thinning: int) -> Path:
-    """The positions of all chains every so many steps."""
+    """The positions of all chains at regular intervals."""
     mcmc = variant.mcmc(steps, num_steps=thinning, draw="last")
     mcmc.run(random.key(1), init_params=chains_from_zero())
     x = np.asarray(mcmc.get_samples(group_by_chain=True))

@@ -1,4 +1,4 @@
-"""The slides of reSGLD: naive against corrected swaps, and the price of a correction."""
+"""The slides of reSGLD: naive and corrected swaps, and the price of a correction."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ def main(experiment: Experiment) -> str:
     case, mixture = CASES[0], CASES[0].mixture
     return (
         "## Replica exchange with noisy energies (slides of reSGLD)\n\n"
-        "The slides name no settings for their figure 3. These are of the authors' script "
+        "The slides give no settings for their figure 3. These are from the authors' script "
         "(gaoliyao/Replica_Exchange_Stochastic_Gradient_MCMC, simulation): "
         + " and ".join(f"{c.mixture} with noise {c.name} on energies" for c in cases)
         + f"; noise of sd {GRADIENT_SD:g} on gradients, learning rate {STEP_SIZE:g}, temperatures "
-        f"{LADDER[0]:g} and {LADDER[1]:g}, F = 1, {steps:,} steps from 0. Ours: {CHAINS} chains, "
-        f"seed {SEED}; every {THINNING}th position is kept; variances are learnt from each step, "
-        "where the script looks ten times at one energy every 20 steps.\n\n"
+        f"{LADDER[0]:g} and {LADDER[1]:g}, F = 1, {steps:,} steps from 0. We run {CHAINS} chains "
+        f"with seed {SEED} and keep every {THINNING}th position. Variances are learnt from each "
+        "step, whereas the script evaluates one energy ten times every 20 steps.\n\n"
         + figure
-        + f"\nDensities of all {CHAINS} chains.\n\n"
+        + f"\nThe densities are those of all {CHAINS} chains.\n\n"
         + markdown_table(
             [
                 "noise",
@@ -89,17 +89,18 @@ def main(experiment: Experiment) -> str:
             ],
             rows,
         )
-        + "\nTV: total variation of a histogram with bins of "
-        f"{mixture.edges[1] - mixture.edges[0]:g}; the variances are "
+        + "\nTV is the total variation of a histogram with bins of "
+        f"{mixture.edges[1] - mixture.edges[0]:g}. The true variances are "
         + " and ".join(f"{c.variance:.2f}" for c in cases)
         + ".\n\n"
-        + "Two standard errors decide:\n\n"
+        + "A claim is decided by two standard errors:\n\n"
         + claims_table(first_claims(cases, found), "the slides")
         + "\n### Correction factor and minibatch size\n\n"
-        f"The first of these targets with normal noise of variance {case.variance:g} x "
-        f"{MINIBATCH} / n on energies and {GRADIENT_SD**2:g} x {MINIBATCH} / n on gradients, as "
-        f"minibatches of n rows have it. Error: root mean square over {CHAINS} chains of the left "
-        f"mode's mass; at equal rows a chain has {steps:,} x {sizes[0]} / n steps.\n\n"
+        "This is the first of these targets, with normal noise of variance "
+        f"{case.variance:g} x {MINIBATCH} / n on energies and {GRADIENT_SD**2:g} x {MINIBATCH} / n "
+        "on gradients, as minibatches of n rows have it. The error is the root mean square error "
+        f"of the left mode's mass over {CHAINS} chains. At equal rows, a chain has {steps:,} x "
+        f"{sizes[0]} / n steps.\n\n"
         + second
         + "\n"
         + markdown_table(

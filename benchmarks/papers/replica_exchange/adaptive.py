@@ -1,4 +1,4 @@
-"""Naive against adaptive swaps: the slides' figure of a mixture."""
+"""Naive and adaptive swaps: the slides' figure of a mixture."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ from numpyro_contour.core.samplers.replica_exchange import replica_exchange
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
 
-#: noise of energies and gradients falls as 1 / n from what the script has at this n
+#: the variance of the noise falls as 1 / n, and has the script's value at this n
 MINIBATCH = 100
 NAIVE = math.inf
 
 
 @dataclass(frozen=True)
 class Traded:
-    """What chains with one correction factor have found for each minibatch size."""
+    """The results of chains with one correction factor and one minibatch size."""
 
     minibatch: int
     factor: float
@@ -52,7 +52,7 @@ class Traded:
 
     @property
     def bias(self) -> float:
-        """Of the left mode's mass over all chains and steps."""
+        """The bias of the left mode's mass over all chains and steps."""
         return float(self.masses().mean() - self.mixture.left_mass)
 
     def error(self, draws: int | None = None) -> float:
@@ -67,12 +67,12 @@ class Traded:
 
     @property
     def crossings(self) -> float:
-        """Changes of the mode in 1,000 steps."""
+        """The number of changes of mode in 1,000 steps."""
         return float(changes(self.x, self.mixture.divide).mean())
 
 
 def trade(case: Case, minibatches: tuple[int, ...], factor: float, steps: int) -> list[Traded]:
-    """Runs with noise of variance 1 / n, for each n."""
+    """Runs with noise of variance proportional to 1 / n, for each n."""
     arguments = {"swap": "naive"} if factor == NAIVE else {"correction_factor": factor}
     ladder = tuple(Constant(tau) for tau in LADDER)
     diffusion = langevin(noise="independent")
@@ -104,7 +104,7 @@ def name_of(factor: float) -> str:
 
 
 def draws_of_equal_rows(found: list[Traded]) -> dict[int, int]:
-    """How many draws cost as many rows as all of those with the smallest minibatch."""
+    """The number of draws that cost as many rows as all draws with the smallest minibatch."""
     smallest = min(result.minibatch for result in found)
     draws = found[0].x.shape[1]
     return {result.minibatch: draws * smallest // result.minibatch for result in found}
@@ -146,7 +146,7 @@ def trade_offs(found: list[Traded]) -> Figure:
 
 
 def slope_claims(found: list[Traded]) -> list[Claim]:
-    """What the slides say about F and n, and whether it holds."""
+    """The claims of the slides about F and n, and whether they hold."""
     by = {(result.minibatch, result.factor): result for result in found}
     sizes = sorted({result.minibatch for result in found})
     factors = sorted({result.factor for result in found})
@@ -184,14 +184,14 @@ def slope_claims(found: list[Traded]) -> list[Claim]:
         ),
         (
             "larger n: slower evaluation, so that the largest is not the best for its cost",
-            f"at equal rows and F = {name_of(low)} the least error is {best[winner]:.3f} at n = "
-            f"{winner}; {best[large]:.3f} at n = {large}",
+            f"at equal rows and F = {name_of(low)} the smallest error is {best[winner]:.3f} at n = "
+            f"{winner}; it is {best[large]:.3f} at n = {large}",
             winner != large,
         ),
         (
             '"More swaps don\'t necessarily lead to better performance"',
-            f"most swaps, {most.rate.mean():.3f}: error {most.error():.3f}; least error "
-            f"{least.error():.3f} with {least.rate.mean():.3f}",
+            f"error {most.error():.3f} at the most swaps, {most.rate.mean():.3f}; smallest error "
+            f"{least.error():.3f} at {least.rate.mean():.3f}",
             most.error() > least.error(),
         ),
     ]

@@ -48,7 +48,7 @@ class Mixture:
 
     @property
     def edges(self) -> np.ndarray:
-        """Bins of a fifth, far beyond the modes."""
+        """The edges of bins of width 0.2, which reach far beyond the modes."""
         return np.linspace(
             self.left - 3, self.right + 3, round(5 * (self.right - self.left + 6)) + 1
         )
@@ -69,7 +69,7 @@ class Mixture:
         return self.mass * left + (1 - self.mass) * stats.norm.pdf(x, self.right, self.right_sd)
 
     def bins(self) -> np.ndarray:
-        """The exact probability of each bin; the outermost hold what is beyond."""
+        """The exact probability of each bin; the outermost bins include the tails."""
         inner = self.cdf(self.edges[1:-1])
         return np.diff(np.concatenate([[0.0], inner, [1.0]]))
 
@@ -124,5 +124,5 @@ CASES = (
 
 
 def changes(x: np.ndarray, divide: float) -> np.ndarray:
-    """How often each chain (..., draws) is on another side than before, in 1,000 steps."""
+    """How often each chain, (..., draws), changes sides in 1,000 steps."""
     return crossings(x < divide) / (x.shape[-1] - 1) * 1000 / THINNING

@@ -26,7 +26,7 @@ def network(position: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def initial_position(key: jax.Array, features: int) -> jax.Array:
-    """Uniform within one over the root of the inputs of each unit, as PyTorch starts."""
+    """Uniform within 1 over the root of the number of inputs of each unit, as in PyTorch."""
     first = features * HIDDEN + HIDDEN
     unit = random.uniform(key, (first + HIDDEN + 1,), minval=-1.0, maxval=1.0)
     inputs = jnp.where(jnp.arange(unit.size) < first, features, HIDDEN)
@@ -59,5 +59,5 @@ def minibatch_energy(x: jax.Array, y: jax.Array) -> Callable:
 
 
 def steps_an_epoch(rows: int) -> int:
-    """Minibatches of an epoch."""
+    """The number of minibatches in an epoch."""
     return -(-rows // MINIBATCH)

@@ -19,11 +19,11 @@ KERNELS = (SGLD, SGHMC, ContourSGLD, ContourSGHMC)
 
 
 class KernelLength(NamedTuple):
-    """How long the kernels run."""
+    """The lengths of the runs."""
 
     epochs: int
     chains: int
-    #: draws of a chain, after as many of warm-up
+    #: draws of a chain, after the same number of warm-up draws
     draws: int
     kernels: tuple[type, ...] = KERNELS
 
@@ -34,7 +34,7 @@ def run_kernel(kernel_class: type, split: Split, length: KernelLength) -> Scores
     kernel = kernel_class(concrete.model, num_steps=max(steps, 1))
     data = jnp.asarray(split.X_train), jnp.asarray(split.y_train)
     with quiet():
-        # A network's weights have not forgotten their start; what counts is predictions.
+        # No warnings: a network's weights still depend on their start, but predictions matter.
         mcmc = run(kernel, length.draws, length.draws, length.chains, *data)
         samples, log_weights = weighted_samples(mcmc)
     predict = jax.jit(jax.vmap(jax.vmap(concrete.network, (0, None)), (0, None)))

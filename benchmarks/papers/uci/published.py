@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ALGORITHMS = ("SGD", "SGLD", "CSGLD", "M-SGD", "SGHMC", "CSGHMC")
-#: those of temperature 0
+#: the algorithms at temperature 0
 DESCENTS = ("SGD", "M-SGD")
-#: those that are flattened
+#: the algorithms with flattening
 CONTOUR = ("CSGLD", "CSGHMC")
-#: those with momentum
+#: the algorithms with momentum
 WITH_MOMENTUM = ("M-SGD", "SGHMC", "CSGHMC")
-#: a cell holds up to so many times the paper's mean
+#: a cell holds if it is at most this many times the paper's mean
 TOLERANCE = 1.15
-#: of how many cells this is hoped
+#: the aim for the number of cells that hold
 WANTED = 18
 
 
@@ -40,11 +40,11 @@ class Task(NamedTuple):
     """A target to predict."""
 
     label: str
-    #: its row of `PUBLISHED`
+    #: its row in `PUBLISHED`
     row: str
     file: str
     target: str | None = None
-    #: whether the criterion counts it: of the two loads of "energy" only one
+    #: whether the criterion counts it; only one of the two loads of "energy" counts
     counts: bool = True
 
     @property
@@ -67,16 +67,16 @@ TASKS = (
 
 
 def holds(found: float, published: float) -> bool:
-    """Whether a mean RMSE is at most the paper's, with the tolerance."""
+    """Whether a mean RMSE is at most the paper's mean times the tolerance."""
     return found <= TOLERANCE * published
 
 
 def count_cells(means: dict[Task, dict[str, float]], counted: bool = True) -> tuple[int, int]:
-    """How many cells hold, and of how many.
+    """The number of cells that hold, and the number of all cells.
 
     Args:
         means: mean RMSE by task and algorithm.
-        counted: whether of the two loads of "energy" that which counts is taken, or the other.
+        counted: whether to use the load of "energy" that counts, or the other one.
     """
     held = [
         holds(found, task.rmse_of(name))

@@ -33,12 +33,12 @@ from numpyro_contour.schedules import Constant
 STEP_SIZE = 5e-6
 MOMENTUM = 0.9
 BIN_WIDTH = 100.0
-#: not said in the paper; a network's energies end below their top, and start above it
+#: not given in the paper; a network's energies start above the bins' range and end inside it
 BINS = 100
 
 
 class Length(NamedTuple):
-    """How long runs are."""
+    """The lengths of runs."""
 
     epochs: int
     #: models that are averaged, equally spaced over the second half
@@ -47,14 +47,14 @@ class Length(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the paper leaves open."""
+    """A choice where the paper leaves something open."""
 
     label: str
-    #: algorithms that it changes, of those below; all for the first reading
+    #: the algorithms that it changes; all algorithms for the first reading
     changes: tuple[str, ...]
     #: the update of theta: "csgld" is equation (10), "scalable" equation (15)
     random_field: str = "csgld"
-    #: "reservoir": a model stands for all of its epochs; "last": for itself alone
+    #: "reservoir": a model stands for all of its epochs; "last": only for itself
     draw: str = "reservoir"
     drift_limit: float = math.inf
 
@@ -72,21 +72,21 @@ OTHERS = (
 
 
 class Runs(NamedTuple):
-    """What the runs of an algorithm end with, one for each chain."""
+    """Final figures of the runs of an algorithm, one for each chain."""
 
-    #: of the weighted average of the models of the second half
+    #: scores of the weighted average of the models of the second half
     scores: Scores
-    #: RMSE of that of the quarter before them
+    #: RMSE of the weighted average of the quarter before them
     earlier: np.ndarray
-    #: RMSE of the last model at the rows that it was trained on
+    #: RMSE of the last model on its training rows
     training: np.ndarray
-    #: sd of a minibatch's energy there, in nats
+    #: sd of a minibatch's energy at the last model, in nats
     energy_noise: np.ndarray
-    #: Kish's share of the models that count beside their weights
+    #: Kish's share of the models by their weights
     kish: np.ndarray
 
     def take(self, chains: Any) -> Runs:
-        """Those of some chains."""
+        """The figures of some chains."""
         return jax.tree.map(lambda a: a[chains], self)
 
 
@@ -104,7 +104,7 @@ def sampler_of(
     zeta: float,
     reading: Reading = AS_WRITTEN,
 ) -> Sampler:
-    """An algorithm of the table; SGD and M-SGD are those of temperature 0."""
+    """An algorithm of the table; SGD and M-SGD have temperature 0."""
     settings = {"noise": "independent", "drift_limit": reading.drift_limit}
     diffusion = underdamped(MOMENTUM, **settings) if momentum else langevin(**settings)
     step_size = Constant(STEP_SIZE)
@@ -128,10 +128,11 @@ def runner(
 ) -> Callable:
     """The runs of an algorithm, vectorised over chains, as one compiled function.
 
-    It takes keys, temperatures, training inputs and targets and held-out inputs, with a leading
-    axis of chains each. It returns predictions of twice as many models as asked for, (chains,
-    2 * models, rows), each of one of so many steps, their log weights, (chains, 2 * models), and
-    the squared errors of the last model at the training rows, (chains, training rows).
+    It takes keys, temperatures, training inputs, training targets and held-out inputs, each with a
+    leading axis of chains. It returns the predictions of twice the requested number of models,
+    (chains, 2 * models, rows), their log weights, (chains, 2 * models), and the squared errors of
+    the last model on the training rows, (chains, training rows). Each model is one of the steps of
+    its part of the run.
     """
 
     def chain(
@@ -155,13 +156,13 @@ def runner(
 
 
 def splits_of(task: Task, seeds: int) -> list[Split]:
-    """The splits of seeds 0, 1, ...; the first of them is the fixed one."""
+    """The splits of seeds 0, 1, ...; the first of them is the fixed split."""
     dataset = load(task.file, task.target)
     return [split_and_standardise(dataset, seed) for seed in range(seeds)]
 
 
 def runs_of(found: tuple, observed: np.ndarray, temperature: float) -> Runs:
-    """What is kept of the output of a function of `runner`."""
+    """The figures that are kept from the output of a function of `runner`."""
     predicted, log_weights, squares = (np.asarray(a, np.float64) for a in found)
     models = log_weights.shape[1] // 2
     late, quarter = slice(models, None), slice(models // 2, models)
@@ -183,7 +184,7 @@ def _repeated(array: Any, times: int) -> jax.Array:
 
 
 def _groups(names: Sequence[str]) -> list[list[str]]:
-    """The algorithms that are one function at two temperatures."""
+    """Groups of algorithms that are the same function at two temperatures."""
     kind = lambda name: (name in CONTOUR, name in WITH_MOMENTUM)
     return [
         group
@@ -209,7 +210,7 @@ def run_task(
         np.stack([getattr(split, name) for split in of_chain]).astype(np.float32)
         for name in ("X_train", "X_test")
     )
-    # In their own units, but for the mean of the training rows.
+    # In their own units, minus the mean of the training rows.
     y = np.stack([split.y_train * split.y_sd for split in of_chain]).astype(np.float32)
     observed = np.stack([split.y_test * split.y_sd for split in of_chain])
     temperature, zeta, _ = task.published

@@ -1,4 +1,4 @@
-"""How good the weighted predictions of many models are."""
+"""Scores of the weighted predictions of many models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 
 class Scores(NamedTuple):
-    """Figures of predictions at held-out rows, one for each chain."""
+    """Figures of predictions on held-out rows, one for each chain."""
 
     rmse: np.ndarray
     #: mean log density of a row
@@ -32,7 +32,7 @@ def shares(log_weights: np.ndarray) -> np.ndarray:
 def score(
     predicted: np.ndarray, log_weights: np.ndarray, noise_sd: np.ndarray, observed: np.ndarray
 ) -> Scores:
-    """How good the mixture of the normal predictions of all models is.
+    """Scores of the mixture of the normal predictions of all models.
 
     Args:
         predicted: means, (chains, models, rows).

@@ -1,4 +1,4 @@
-"""The tables of the UCI experiment, and what is said of the cells that miss."""
+"""The tables of the UCI experiment, and the text about cells that miss the limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def names_of(found: Found) -> list[str]:
 
 
 def rmse_table(found: Found, kind: str) -> str:
-    """RMSE of the runs of one kind, "fixed" or "random", each under the paper's."""
+    """RMSE of the runs of one kind, "fixed" or "random", above the figures of the paper."""
     rows = []
     for task, cells in found.items():
         row = []
@@ -54,24 +54,24 @@ def _means(found: Found, kind: str) -> dict[Task, dict[str, float]]:
 
 
 def verdict(found: Found, kind: str) -> str:
-    """The criterion."""
+    """The sentence on the criterion."""
     held, of = count_cells(_means(found, kind))
     text = f"**{held} of {of} cells are at most {TOLERANCE} times the paper's mean**"
     loads = {task.counts: task.label for task in found if task.row == "energy"}
     if loads:
         other, _ = count_cells(_means(found, kind), counted=False)
-        text += f", with the {loads[True]} as the paper's energy ({other} with the {loads[False]})"
-    wanted = f"; {WANTED} is the aim" if of == len(PUBLISHED) * len(ALGORITHMS) else ""
+        text += f", with '{loads[True]}' as the paper's energy ({other} with '{loads[False]}')"
+    wanted = f"; the aim is {WANTED}" if of == len(PUBLISHED) * len(ALGORITHMS) else ""
     return f"{text}{wanted}.\n"
 
 
 def reasons(runs: Runs, limit: float, plain: Runs | None) -> str:
-    """What was measured of a cell that misses.
+    """The measurements of a cell that misses the limit.
 
     Args:
-        runs: its runs.
+        runs: the runs of the cell.
         limit: what its mean RMSE should not exceed.
-        plain: those of the same algorithm without flattening.
+        plain: the runs of the same algorithm without flattening.
     """
     rmse = runs.scores.rmse
     fall = 1 - rmse.mean() / runs.earlier.mean()
@@ -79,23 +79,23 @@ def reasons(runs: Runs, limit: float, plain: Runs | None) -> str:
         f"{rmse.mean():.2f} ± {rmse.std(ddof=1) / len(rmse) ** 0.5:.2f} (standard error), limit "
         f"{limit:.2f}",
         f"median {np.median(rmse):.2f}, worst {rmse.max():.2f}",
-        f"{runs.training.mean():.2f} at the training rows",
+        f"{runs.training.mean():.2f} on the training rows",
     ]
     if fall > 0.03:
-        known.append(f"still falling, by {fall:.0%} since the quarter of the run before")
+        known.append(f"still falling, by {fall:.0%} from the previous quarter of the run")
     else:
-        known.append(f"no longer falling ({runs.earlier.mean():.2f} in the quarter before)")
+        known.append(f"no longer falling ({runs.earlier.mean():.2f} in the previous quarter)")
     if plain is not None:
         known.append(f"{plain.scores.rmse.mean():.2f} without flattening")
         known.append(
-            f"an energy's noise is {runs.energy_noise.mean() / BIN_WIDTH:.1f} bins, the weights "
-            f"leave {runs.kish.mean():.0%} of the models"
+            f"the noise of an energy is {runs.energy_noise.mean() / BIN_WIDTH:.1f} bins, and the "
+            f"weights leave an effective {runs.kish.mean():.0%} of the models"
         )
     return "; ".join(known)
 
 
 def misses(found: Found, kind: str) -> str:
-    """A line for each cell that misses."""
+    """A line for each cell that misses the limit."""
     plain = dict(zip(CONTOUR, ("SGLD", "SGHMC")))
     lines = []
     for task, cells in found.items():
@@ -109,11 +109,11 @@ def misses(found: Found, kind: str) -> str:
                     beside and getattr(beside, kind),
                 )
                 lines.append(f"- {task.label}, {name}: {text}.\n")
-    return "".join(["What misses, and what was measured of it:\n\n", *lines]) if lines else ""
+    return "".join(["Cells that miss the limit, with measurements:\n\n", *lines]) if lines else ""
 
 
 def reading_table(readings: dict[str, Found]) -> str:
-    """How many cells hold by each reading, and what the contour algorithms' means are."""
+    """For each reading, the number of cells that hold and the contour algorithms' means."""
     rows, tasks = [], [task for task in next(iter(readings.values())) if task.counts]
     for label, all_found in readings.items():
         found = {task: all_found[task] for task in tasks}
@@ -129,7 +129,7 @@ def reading_table(readings: dict[str, Found]) -> str:
 
 
 def score_table(found: Found, ours: dict[Task, dict[str, Scores]]) -> str:
-    """Figures of the kernels with nothing given, beside those of the paper's settings."""
+    """Figures of the kernels with nothing given, and of the paper's settings."""
     rows = []
     for task, kernels in ours.items():
         paper = {
@@ -137,5 +137,5 @@ def score_table(found: Found, ours: dict[Task, dict[str, Scores]]) -> str:
         }
         for name, scores in (paper | kernels).items():
             rows.append([task.label, name, *(spread(values) for values in scores)])
-    header = ["data", "algorithm", "RMSE", "log likelihood a row", "cover of 90 % intervals"]
+    header = ["data", "algorithm", "RMSE", "log likelihood a row", "coverage of 90 % intervals"]
     return markdown_table(header, rows)
