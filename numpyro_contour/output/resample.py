@@ -96,7 +96,8 @@ def resample(
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>>         >>> from numpyro_contour import ContourSGLD, EnergyPartition, resample
+        >>> from numpyro.infer import MCMC
+        >>> from numpyro_contour import ContourSGLD, EnergyPartition, resample
         >>> kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, step_size=0.1,
         ...                      partition=EnergyPartition(0.0, 5.0, 10))
         >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
