@@ -9,7 +9,7 @@ import pytest
 from jax import random
 from tiers import in_second_tier
 
-from numpyro_contour.core.diffusions import DRIFT_LIMIT, Step, langevin, underdamped
+from numpyro_contour.core.diffusions import DRIFT_LIMIT, Step, clip_drift, langevin, underdamped
 
 
 def stationary_variance(noise, step_size, steps=20_000, chains=512):
@@ -100,3 +100,11 @@ def test_positions_may_be_any_pytree():
     assert jax.tree.map(jnp.shape, proposal.position) == jax.tree.map(jnp.shape, tree)
     flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(proposal.memory)])
     assert len(np.unique(flat)) == flat.size  # no leaf repeats another's normals
+
+
+def test_a_drift_is_clipped_at_its_limit_and_not_before():
+    scale = jnp.array([1.0, 1.0, 0.5, 0.0])
+    drift, clipped = clip_drift(jnp.array([2.9, -9.0, 1.6, 7.0]), scale)
+    np.testing.assert_allclose(drift, [2.9, -3.0, 1.5, 7.0], rtol=1e-6)
+    assert bool(clipped)
+    assert not bool(clip_drift(jnp.array([2.9, -3.0]), jnp.ones(2))[1])
