@@ -306,3 +306,9 @@ def test_raw_weights_of_different_partitions_do_not_pool():
     right = x > mixture.DIVIDE
     assert weighted_mean(right, raw) == pytest.approx(mixture.MASS, abs=1e-12)
     assert np.average(right, weights=np.exp(raw)) > mixture.MASS + 0.05
+
+
+def test_a_quantile_stands_at_the_middle_of_each_draws_weight():
+    # Middles of the weights 1, 1, 2 are at 0, 1 and 2.5 from the first.
+    found = weighted_quantile([[1.0, 2.0, 3.0]], np.log([[1.0, 1.0, 2.0]]), 0.5)
+    assert found == pytest.approx(2 + (1.25 - 1) / 1.5)
