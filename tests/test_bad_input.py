@@ -43,8 +43,6 @@ from numpyro_contour.diagnostics import (
 )
 from numpyro_contour.statistics.arviz_versions import from_datasets
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 PARTITION = EnergyPartition(0.0, 10.0, 5)
 Y = jnp.linspace(-1.0, 1.0, 100)
 

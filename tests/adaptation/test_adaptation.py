@@ -27,8 +27,6 @@ from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
 from numpyro_contour.kernels.methods import Climbing, Contour, Plain
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 PARTITION = EnergyPartition(0.0, 10.0, 10)
 PLANS = {
     "all": Contour().plan(True, anchors=False, moves_settle=False),

@@ -10,7 +10,7 @@ from numpyro_contour import SGHMC, SGLD, SGNHT, CyclicalSGLD, to_inference_data,
 from numpyro_contour.adaptation.tuning import NOISE_SHARE
 from numpyro_contour.examples import mixture
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 SCALES = np.array([0.1, 1.0, 10.0])
 
@@ -72,6 +72,7 @@ def test_a_step_with_momentum_takes_the_time_of_a_langevin_step():
     assert steps[CyclicalSGLD] == pytest.approx(2 * steps[SGLD], rel=0.1)
 
 
+@pytest.mark.slow
 def test_momentum_takes_smaller_steps_where_gradients_are_noisy():
     y = models.normal_data(rows=1000)
     found = {}

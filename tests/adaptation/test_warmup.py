@@ -137,7 +137,6 @@ def test_what_is_given_is_kept_and_the_rest_found(name):
     check_moments(x, weights, 0.0, 1.0, 0.12, 0.1)
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_number_of_bins_and_no_preconditioner():
     kernel = ContourSGLD(potential_fn=lambda x: x**2, num_bins=33, preconditioner="identity")
     state = run(kernel, warmup=100, samples=5, chains=1, start=jnp.array(1.0)).last_state
@@ -151,7 +150,7 @@ def test_a_given_preconditioner_scales_the_steps():
     check_moments(x, weights, 0.0, np.asarray(SCALES), 0.1, 0.07)
 
 
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     "given", [{}, in_second_tier({"partition": EnergyPartition(0.0, 30.0, 40)})]
 )
@@ -177,7 +176,7 @@ def settings_of(mcmc):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.quick_compilation
 def test_chains_mapped_by_vmap_find_the_same():
     def found(method):
         kernel = ContourSGLD(models.normal)
@@ -192,7 +191,7 @@ def test_chains_mapped_by_vmap_find_the_same():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.quick_compilation
 def test_warmup_then_run_is_run():
     y = models.normal_data()
     arguments = {"num_warmup": 100, "num_samples": 20, "jit_model_args": True}
@@ -213,7 +212,6 @@ def test_warmup_then_run_is_run():
 # --------------------------------------------------------------------------- what is said
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_the_warmup_is_exported():
     start = {"a": jnp.ones((2, 2)), "b": jnp.zeros(2)}
     kernel = ContourSGLD(
@@ -247,7 +245,7 @@ def test_the_progress_bar_names_the_stage():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.quick_compilation
 def test_noise_that_forces_small_steps_is_named():
     def said(minibatch, num_steps, samples=100):
         energy = "minibatch" if minibatch < 1000 else None
@@ -285,7 +283,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("fault", [in_second_tier("falling"), "not finite"])
 def test_a_failed_warmup_is_named(fault):
     potential, says = FAULTS[fault]

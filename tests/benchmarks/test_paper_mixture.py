@@ -8,7 +8,7 @@ import pytest
 from numpyro_contour import EnergyPartition
 from numpyro_contour.examples import mixture as example
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 
 @pytest.fixture

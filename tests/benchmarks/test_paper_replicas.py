@@ -9,7 +9,7 @@ from scipy import integrate
 
 from numpyro_contour.statistics.arviz_versions import from_datasets
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 
 @pytest.fixture(autouse=True)

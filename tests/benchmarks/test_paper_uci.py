@@ -9,7 +9,7 @@ from scipy import stats
 
 from numpyro_contour import SGHMC, SGLD
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 STEPS = 5
 

@@ -12,7 +12,7 @@ import pytest
 from jax import random
 from scipy import stats
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 
 @pytest.fixture(autouse=True)

@@ -47,7 +47,7 @@ def test_the_fault_of_a_run_is_named_first(name):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
 )
@@ -64,7 +64,6 @@ def test_a_file_tells_what_the_run_tells(name, two_chains, tmp_path):
     assert report["length"].outcome == "bad"
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_a_bad_verdict_is_one_warning_at_the_users_line(two_chains):
     with pytest.warns(UserWarning, match=r"This run cannot be trusted: .* `diagnose`") as warned:
         to_inference_data(two_chains("ContourSGLD"))

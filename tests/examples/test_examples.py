@@ -203,7 +203,7 @@ def test_linear_regression_finds_a_line():
 
 
 @pytest.fixture(scope="module")
-def quick_demo(tmp_path_factory, quick_compilation):
+def quick_demo(tmp_path_factory):
     from contextlib import redirect_stdout
     from io import StringIO
 
@@ -227,6 +227,7 @@ def quick_demo(tmp_path_factory, quick_compilation):
 
 
 @pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
     folder, _, results = quick_demo
     import xarray as xr
@@ -271,6 +272,7 @@ def test_demo_prints_the_numbers_of_its_run(quick_demo):
 
 
 @pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_demo_writes_figures(quick_demo):
     from matplotlib.image import imread
 

@@ -68,10 +68,10 @@ def across_chains(values):
     return values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
 
 
-FIRST = ("SGLD", "SGNHT", "CyclicalSGHMC", "ContourSGLD")
+FIRST = ("SGNHT", "ContourSGLD")
 
 
-@pytest.mark.parametrize("name", models.of_first_tier(*FIRST, "ReplicaExchangeSGHMC"))
+@pytest.mark.parametrize("name", models.of_first_tier(*FIRST))
 def test_a_correlated_gaussian(name):
     start = (
         MEAN + jax.random.normal(jax.random.key(9), (CHAINS, 5)) @ np.linalg.cholesky(COVARIANCE).T
@@ -99,12 +99,15 @@ def test_a_correlated_gaussian(name):
     assert (0.2 * np.diag(COVARIANCE) > limit * error.diagonal()).all(), error.diagonal()
 
 
+@pytest.mark.long_runs
 @pytest.mark.parametrize(
     "name",
     [
         "ContourSGHMC",
-        "ReplicaExchangeSGLD",
-        *map(in_second_tier, ("ContourSGLD", "ContourSGNHT", "ReplicaExchangeSGHMC")),
+        *map(
+            in_second_tier,
+            ("ReplicaExchangeSGLD", "ContourSGLD", "ContourSGNHT", "ReplicaExchangeSGHMC"),
+        ),
     ],
 )
 def test_the_mass_of_two_modes(name):
@@ -126,7 +129,7 @@ def test_the_mass_of_two_modes(name):
     assert error < 0.02
 
 
-@pytest.mark.parametrize("name", models.of_first_tier(*models.KINDS, "CyclicalSGLD"))
+@pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", "ReplicaExchangeSGHMC"))
 def test_outputs_take_every_kernel(name):
     kernel = models.normal_kernel(name, num_steps=2)
     mcmc = models.run(kernel, 0, models.normal_data(), chains=2, chain_method="vectorized")

@@ -22,7 +22,7 @@ from numpyro_contour import (
     weighted_samples,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 
 def quadratic(x):

@@ -20,7 +20,7 @@ from numpyro_contour.models.estimators.control_variate import (
 )
 from numpyro_contour.models.model_potential import ModelPotential
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 TEN_MILLION = 10_000_000
 
@@ -216,8 +216,7 @@ def exact_moments(y):
 @pytest.mark.parametrize(
     ("kernel", "given"),
     [
-        in_second_tier(SGLD, {}),
-        (ContourSGLD, {}),
+        *(in_second_tier(kernel, {}) for kernel in (SGLD, ContourSGLD)),
         # By hand: absolute energies in the partition, an anchor by name.
         in_second_tier(
             ContourSGLD,

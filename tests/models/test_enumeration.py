@@ -12,8 +12,6 @@ from jax import random
 from numpyro_contour import ContourSGLD, EnergyPartition
 from numpyro_contour.models.model_potential import ModelPotential
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 ROWS, GROUPS = 60, 12
 Y = random.normal(random.key(0), (ROWS, GROUPS)) + 3.0 * (jnp.arange(ROWS) < 20)[:, None]
 LOCATIONS = jnp.array([0.0, 3.0])

@@ -23,7 +23,7 @@ from numpyro_contour.models.estimators.control_variate import anchor_at
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import SubsamplePlates, draw_indices
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS, OTHERS = 60, 12, 35
@@ -189,6 +189,9 @@ def estimator_of(case, energy, z, anchor=()):
 
 
 SECOND = (
+    "plain plate, numpyro.subsample",
+    "nested_subsampled",
+    "scaled",
     "plain plate, int",
     "plain plates, dict of the one at dim -1",
     "plain plates, dict of the one at dim -2",

@@ -28,7 +28,7 @@ from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 every_kernel = pytest.mark.parametrize(
     "name", [in_second_tier("SGLD"), "ContourSGLD", "ReplicaExchangeSGHMC"]
@@ -75,7 +75,7 @@ def test_init_strategies(strategy):
 
 
 @every_kernel
-@pytest.mark.parametrize("chains", [1, 3])
+@pytest.mark.parametrize("chains", [in_second_tier(1), 3])
 def test_init_params_are_where_the_chains_start(name, chains):
     shape = () if chains == 1 else (chains,)
     start = {"mu": 0.1 * jnp.arange(chains, dtype=float).reshape(shape)}
@@ -98,7 +98,7 @@ def test_init_params_are_where_the_chains_start(name, chains):
 
 
 @every_kernel
-@pytest.mark.parametrize("chains", [1, 2])
+@pytest.mark.parametrize("chains", [in_second_tier(1), 2])
 def test_a_potential_function_of_any_pytree(name, chains):
     start = models.NESTED_START
     if chains > 1:

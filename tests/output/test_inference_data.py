@@ -28,7 +28,7 @@ from numpyro_contour import (
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.examples import mixture
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 SMALL_GAIN = robbins_monro(1.0, 0.8, 100)  # with which theta hardly moves
 PARTITION = EnergyPartition(0.0, 20.0, 20)  # that of `models.nested_kernel`
@@ -117,7 +117,7 @@ def test_a_draw_is_weighed_by_theta_before_the_draw_changed_it(name):
     np.testing.assert_array_equal(log_weights, weighted_samples(mcmc, energy="estimate")[1])
 
 
-@pytest.mark.parametrize("arguments", [{}, {"chains": 1}, {"num_steps": 10}])
+@pytest.mark.parametrize("arguments", [{}, in_second_tier({"chains": 1}), {"num_steps": 10}])
 def test_final_theta(arguments):
     """A draw's own weight is taken by the last theta; its share of a window stays."""
     mcmc = nested_run(gain=SMALL_GAIN, **arguments)

@@ -90,6 +90,7 @@ def test_chains_are_pooled_alike_or_kept():
     np.testing.assert_array_equal(kept["x"], x[:, :30])
 
 
+@pytest.mark.slow
 def test_resampled_draws_are_those_of_the_mixture():
     x, raw = mixture_run()
     idata = weighted_idata(raw, x=x)
@@ -209,7 +210,6 @@ def test_predictions_of_the_data_take_all_rows():
     assert np.std(residuals.mean) < 0.7  # as the residuals of the data: 0.5
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_numpy_data():
     def model(x, y=None):
         slope = numpyro.sample("slope", dist.Normal(0, 1))

@@ -35,7 +35,6 @@ from numpyro_contour.plots import (
 )
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 CHAINS, DRAWS, BINS = 3, 200, 12
 
 

@@ -21,7 +21,7 @@ from numpyro_contour.runs import equipartition as module
 from numpyro_contour.runs.equipartition import equipartition, unconstrained
 from numpyro_contour.runs.finished_run import FinishedRun
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.quick_compilation
 
 CHAINS = 8
 
@@ -150,6 +150,7 @@ def constrained_run(minibatch, step_size):
     return run(kernel, *models.constrained_data(), model_kwargs={"minibatch": minibatch})
 
 
+@pytest.mark.slow
 def test_constrained_sites():
     mcmc = constrained_run(200, 5e-4)
     found = of_run(mcmc)

@@ -13,8 +13,6 @@ import numpyro_contour
 from numpyro_contour import SGLD
 from numpyro_contour.runs.finished_run import FinishedRun
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 ROOT = Path(numpyro_contour.__file__).parent
 READER = ROOT / "runs" / "finished_run.py"
 

@@ -71,7 +71,7 @@ DIFFUSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFUSIONS)
+@pytest.mark.parametrize("name", ["langevin", *map(in_second_tier, ("underdamped", "nose_hoover"))])
 def test_it_samples_the_target_where_the_noise_of_minibatches_makes_the_preconditioner(name):
     """Gradients ten times as noisy as they are large, so that M hardly follows the position."""
     sd, hessian, step_size = np.array([30.0, 3.0]), np.array([9.0, 0.09]), 0.05
@@ -112,7 +112,7 @@ def test_arguments_out_of_range():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "step_size", "curvature"),
     [

@@ -14,8 +14,6 @@ from numpyro_contour.core.samplers.steps_by_height import (
     update_steps,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 
 def partition(dense=4.0):
     return WideningPartition(-1.0, 2.0, 3.0, 100.0, 130.0, 40, dense)

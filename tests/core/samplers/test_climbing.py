@@ -25,6 +25,8 @@ from numpyro_contour.core.samplers.steps_by_height import LevelSteps
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
 
+pytestmark = pytest.mark.long_runs
+
 SCALES = jnp.array([0.5, 1.0, 3.0])
 
 

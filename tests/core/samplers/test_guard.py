@@ -14,8 +14,6 @@ from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 SAMPLERS = {
     "sgld": plain(langevin(), Constant(0.1), Constant(1.0)),
     "contour": contour(

@@ -97,6 +97,7 @@ def mass_left(noise, swap, windows):
     return *across_chains((x < -0.5).mean(1)), state
 
 
+@pytest.mark.long_runs
 @pytest.mark.parametrize(
     "noise", ["normal", *map(in_second_tier, ("t5 of the same variance", "t5"))]
 )
@@ -255,7 +256,7 @@ def test_the_chance_of_a_swap(arguments, log_chance):
 @pytest.mark.parametrize(
     ("positions", "orders"),
     [
-        ([30.0, 20.0, 10.0], [(20, 30, 10), (20, 10, 30), (10, 20, 30)]),
+        in_second_tier([30.0, 20.0, 10.0], [(20, 30, 10), (20, 10, 30), (10, 20, 30)]),
         ([40.0, 30.0, 20.0, 10.0], [(30, 40, 10, 20), (30, 10, 40, 20), (10, 30, 20, 40)]),
     ],
 )

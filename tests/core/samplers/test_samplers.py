@@ -60,7 +60,8 @@ def across_chains(values):
     return values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
 
 
-@pytest.mark.parametrize("name", ["sgld", "contour"])
+@pytest.mark.long_runs
+@pytest.mark.parametrize("name", [in_second_tier("sgld"), "contour"])
 def test_a_correlated_gaussian(name):
     chains, step_size = 32, 0.05
     sampler = of(name, EnergyPartition(0.0, 8.0, 16), step_size)
@@ -83,6 +84,7 @@ def test_a_correlated_gaussian(name):
     assert (0.1 * np.diag(COVARIANCE) > (limit * error + bias).diagonal()).all()
 
 
+@pytest.mark.long_runs
 @pytest.mark.parametrize("draw", ["reservoir", in_second_tier("last")])
 def test_contour_finds_the_mass_of_both_modes(draw):
     partition = EnergyPartition(0.0, 50.0, 50)
@@ -123,7 +125,7 @@ def test_within_each_mode_the_variance_is_one():
 
 
 @pytest.mark.parametrize("width", [*map(in_second_tier, (1.0, 0.5)), 0.25])
-@pytest.mark.parametrize("random_field", ["consistent", "csgld"])
+@pytest.mark.parametrize("random_field", ["consistent", in_second_tier("csgld")])
 def test_nothing_is_nan_from_a_trapped_start(width, random_field):
     partition = EnergyPartition(0.0, 50.0, round(50 / width))
     sampler = of("contour", partition, 0.1, random_field=random_field)

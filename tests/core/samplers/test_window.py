@@ -12,8 +12,6 @@ from scipy import stats
 from numpyro_contour.core.samplers.chain import Sampler
 from numpyro_contour.core.samplers.window import run_window
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 
 class Counted(NamedTuple):
     position: jax.Array
