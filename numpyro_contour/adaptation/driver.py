@@ -22,6 +22,8 @@ class Programs(NamedTuple):
     measured_draw: Callable[[Any], Any]
     #: `(state before, state after) -> state`, with an anchor where one is to be placed
     place_anchor: Callable[[Any, Any], Any]
+    #: `(state) -> state`, with a further anchor where the noise of energies asks for one
+    follow: Callable[[Any], Any]
     #: `(state) -> (state, trace)`, a draw of the kernel's own sampler
     sampled_draw: Callable[[Any], tuple[Any, Any]]
     #: `(state, trace) -> state`, what a draw of the warm-up teaches
@@ -49,8 +51,11 @@ def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any
     def measured(state: Any) -> Any:
         return programs.place_anchor(state, programs.measured_draw(state))
 
+    def warmed_up(state: Any, trace: Any) -> Any:
+        return programs.follow(programs.end_warmup_draw(state, trace))
+
     def sampled(state: Any) -> Any:
-        ends = programs.end_warmup_draw, programs.end_kept_draw
+        ends = warmed_up, programs.end_kept_draw
         return lax.cond(warms_up, *ends, *programs.sampled_draw(state))
 
     state = lax.cond(jnp.any(plan.flag("measures", stage)), measured, sampled, state)

@@ -14,7 +14,7 @@ from numpyro_contour.adaptation.tuning import TINY, Tuning, largest_step_size, p
 from numpyro_contour.adaptation.warmup import Warmup, progress
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
-from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad
+from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.schedules import Schedule
 
@@ -57,8 +57,9 @@ def measured_move(
         exact: whether energies and gradients are exact: nothing is evaluated twice then.
     """
     x, energy, gradient = chain.position, chain.potential_energy, chain.gradient
+    noise = chain.energy_noise
     if not exact:
-        energy, gradient = potential_and_grad(keys[1], x)
+        energy, gradient, noise = evaluate(potential_and_grad, keys[1], x)
     gradient_noise = 0.5 * (gradient - chain.gradient) ** 2
     energy_noise = 0.5 * (energy - chain.potential_energy) ** 2
 
@@ -73,7 +74,7 @@ def measured_move(
 
     change, descended = adam(tuning, gradient, progress)
     y = jnp.where(descending, x + change, x - drift(gradient) + scales * xi)
-    new_energy, new_gradient = potential_and_grad(keys[1], y)
+    new_energy, new_gradient, new_noise = evaluate(potential_and_grad, keys[1], y)
 
     back = (x - y + drift(new_gradient)) / jnp.maximum(scales, TINY)
     proposals = 0.5 * jnp.sum(xi**2 - back**2)
@@ -119,6 +120,7 @@ def measured_move(
         position=jnp.where(moves, y, x),
         potential_energy=jnp.where(moves, new_energy, energy),
         gradient=jnp.where(moves, new_gradient, gradient),
+        energy_noise=jnp.where(moves, new_noise, noise),
     )
     return chain, tuned
 

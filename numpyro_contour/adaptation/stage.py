@@ -24,6 +24,8 @@ class Stage:
     searches: bool = False
     #: whether theta is learnt and the density flattened
     flattens: bool = False
+    #: whether anchors are placed where energies are noisy
+    places_anchors: bool = False
     #: whether the energy partition is renewed when the stage ends
     renews_partition: bool = False
     #: whether theta begins anew when the stage ends

@@ -54,11 +54,11 @@ class Warmup(NamedTuple):
     #: steps of the chain before theta was first updated
     gain_origin: jax.Array
     history: History
-    #: the point to which energies are differences, () where they are not
-    anchor: Any = ()
+    #: the anchors of the control variate, () where there are none
+    anchors: Any = ()
 
 
-def initial_warmup(plan: Plan, tuning: Tuning, anchor: Any = ()) -> Warmup:
+def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
     """Before the first draw; `length` is set when it is known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
@@ -72,7 +72,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchor: Any = ()) -> Warmup:
         pilot_sd=jnp.zeros((), dtype),
         gain_origin=count,
         history=History(*([blank] * len(History._fields))),
-        anchor=anchor,
+        anchors=anchors,
     )
 
 

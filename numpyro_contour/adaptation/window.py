@@ -14,7 +14,7 @@ from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, ThetaState, initial_theta
 
-WINDOW = Stage("window", flattens=True, renews_partition=True)
+WINDOW = Stage("window", flattens=True, places_anchors=True, renews_partition=True)
 
 #: The spread of energies that a window finds counts within these factors of the pilot's.
 SD_RANGE = (0.3, 3.0)

@@ -188,7 +188,7 @@ def describe_concrete(
     observed = split.y_mean + split.y_sd * split.y_test
     contour = FinishedRun.of(results["ContourSGLD"].mcmc)
     energy = full_energies(contour).energy + contour.energy_offsets[:, None]
-    anchors = np.asarray(contour.anchors.weight)
+    anchors = np.asarray(contour.anchors.in_use)
     multiplier = float(contour.fields["gradient_multiplier"].mean())
     bins = len(np.unique(contour.per_draw("energy_bin")))
     error = [concrete.rmse(p.mean, observed) for p in predictions.values()]

@@ -1,7 +1,8 @@
-"""The anchor of a control variate: placed in the warm-up, moved where there is less noise."""
+"""The anchors of a control variate: placed in the warm-up, where the noise asks for them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,20 +13,35 @@ from jax import lax, random
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.arrays.vectors import ravel
-from numpyro_contour.kernels.energy_source import EnergySource, anchor_of
+from numpyro_contour.kernels.energy_source import EnergySource, anchors_of
 from numpyro_contour.kernels.methods.method import Method
-from numpyro_contour.models.estimators.control_variate import (
+from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.estimators.anchors import (
     Anchor,
+    Anchors,
     anchor_at,
-    least_noisy,
-    no_anchor,
+    nearest,
+    no_anchors,
+    slot_to_fill,
+    with_anchor,
 )
+from numpyro_contour.models.estimators.control_variate import least_noisy
 from numpyro_contour.models.model_potential import ModelPotential
 
+# Standard deviation of the noise of energies from which an anchor is placed, in those of the
+# energy itself over a Gaussian posterior, and at least in nats.
+_NOISE_SHARE = 1.0
+_LEAST_NOISE = 1.0
+# By how much a draw counts less than the next one in the uses of the slots.
+_FORGETTING = 0.99
 
-def first_anchor(chosen: str | Callable, like: Any) -> Anchor | tuple[()]:
-    """The anchor before there is one; () where none will be."""
-    return no_anchor(ravel(like).shape[0]) if chosen == "control_variate" else ()
+
+def first_anchors(chosen: str | Callable, like: Any) -> Anchors | tuple[()]:
+    """The anchors before there are any; () where none will be."""
+    return no_anchors(ravel(like).shape[0]) if chosen == "control_variate" else ()
+
+
+# ---------------------------------------------------------------------- where a stage has settled
 
 
 def place_anchor(
@@ -37,7 +53,7 @@ def place_anchor(
     before: Any,
     after: Any,
 ) -> Any:
-    """The state of all chains after a measured draw, with anchors where a stage has found them.
+    """The state of all chains after a measured draw, with the first anchor where a stage ends.
 
     Args:
         plan: the plan of the warm-up.
@@ -48,7 +64,7 @@ def place_anchor(
         before: the state before the draw.
         after: the state after it.
     """
-    if not anchor_of(after.warmup):
+    if not anchors_of(after.warmup):
         return after
     assert potential is not None
     here = lift(lambda warmup: progress(plan, warmup))(before.warmup)
@@ -73,7 +89,7 @@ def _anchored(
     mean: jax.Array,
     descended: jax.Array,
 ) -> Any:
-    """The state with its anchor where a descent ended, or where there is less noise.
+    """The state with its first anchor where a descent ended, or where there is less noise.
 
     After a descent that is the chain's position. After a stage of tuning it is the better one of
     the anchor it has and the stage's mean.
@@ -83,40 +99,126 @@ def _anchored(
     has less noise.
     """
     rng_key, key = random.split(state.rng_key)
-    old, position = state.warmup.anchor, state.sampler.chain.position
+    anchors, position = state.warmup.anchors, state.sampler.chain.position
     full_data = source.full_data(potential, state.z)
+    old = jax.tree.map(lambda x: x[0], anchors.slots)
     new = anchor_at(full_data, jnp.where(descended, position, mean))
+    preconditioner = state.warmup.tuning.preconditioner
     best = least_noisy(
         key,
         potential,
         state.z,
         position,
         jax.tree.map(lambda *both: jnp.stack(both), old, new),
-        state.warmup.tuning.preconditioner,
+        preconditioner,
         or_none=source.energy is None,
     )
-    return _relative_to(method, state._replace(rng_key=rng_key), best)
+    anchors = with_anchor(anchors, jnp.zeros((), jnp.int32), best)
+    anchors = anchors._replace(metric=1 / preconditioner)
+    return _relative_to(method, state._replace(rng_key=rng_key), anchors)
 
 
-def _relative_to(method: Method, state: Any, anchor: Anchor) -> Any:
-    """The state with another anchor, and its energies as differences to that."""
-    old = state.warmup.anchor.energy
-    rise = (old.high - anchor.energy.high) + (old.low - anchor.energy.low)
+def _relative_to(method: Method, state: Any, anchors: Anchors) -> Any:
+    """The state with other anchors, and its energies as differences to the first of them."""
+    old, new = state.warmup.anchors.reference, anchors.reference
+    rise = (old.high - new.high) + (old.low - new.low)
     history = state.warmup.history
     history = history._replace(energy=history.energy + rise)
     chain = state.sampler.chain
     chain = chain._replace(potential_energy=chain.potential_energy + rise)
     sampler = method.raise_energies(state.sampler._replace(chain=chain), rise)
-    warmup = state.warmup._replace(anchor=anchor, history=history)
+    warmup = state.warmup._replace(anchors=anchors, history=history)
     return state._replace(sampler=sampler, warmup=warmup)
 
 
-def anchored_on_new_data(source: EnergySource, potential: ModelPotential | None, state: Any) -> Any:
-    """The state with energy and gradient of its anchor on other data."""
-    anchor = anchor_of(state.warmup)
-    if not anchor:
+# ---------------------------------------------------------------------- where the chain goes
+
+
+def follow(
+    plan: Plan,
+    source: EnergySource,
+    method: Method,
+    potential: ModelPotential | None,
+    state: Any,
+) -> Any:
+    """The states of all chains after a draw, with a further anchor where it is needed most.
+
+    That is where the noise of a chain's energy is largest, if it is more than the flattening can
+    bear. All chains get it, so that a mode that one has reached serves all. The passes over all
+    rows never look at more rows than the minibatches have.
+
+    Args:
+        plan: the plan of the warm-up.
+        source: where energies come from.
+        method: the kernel's method.
+        potential: the model's potential energy.
+        state: the states of all chains after a draw of the warm-up, with a leading axis.
+    """
+    anchors = state.warmup.anchors
+    if not anchors:
         return state
     assert potential is not None
-    new = anchor_at(source.full_data(potential, state.z), anchor.position)
-    new = new._replace(weight=anchor.weight)
-    return state._replace(warmup=state.warmup._replace(anchor=new))
+    like = jax.tree.map(lambda x: x[0], state.z)
+    full_data = source.full_data(potential, like)
+    visited = jax.vmap(method.visited)(state.sampler)
+    positions = visited.position.reshape(-1, visited.position.shape[-1])
+    variances = jnp.nan_to_num(visited.energy_noise.reshape(-1), posinf=0.0)
+    worst = jnp.argmax(variances)
+    bearable = max(_LEAST_NOISE**2, _NOISE_SHARE**2 * positions.shape[-1] / 2)
+    rows, minibatch = (_rows(full_data, which) for which in (0, 1))
+    passes = 1.0 * jnp.sum(anchors.passes) + 1
+    affordable = passes * rows <= jnp.sum(1.0 * visited.steps) * minibatch
+    here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
+    places = jnp.any(plan.flag("places_anchors", here.number)) & jnp.any(anchors.in_use)
+
+    used = jax.vmap(nearest)(anchors, state.sampler.chain.position)
+    counted = jax.vmap(lambda uses, k: (_FORGETTING * uses).at[k].add(1.0))(anchors.uses, used)
+    anchors = anchors._replace(uses=counted)
+    state = state._replace(warmup=state.warmup._replace(anchors=anchors))
+
+    def placed(state: Any) -> Any:
+        anchors = state.warmup.anchors
+        new = anchor_at(full_data, positions[worst])
+        usable = jnp.isfinite(new.energy.high) & jnp.isfinite(new.gradient).all()
+        new = new._replace(weight=1.0 * usable)
+        slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
+        filled = jax.vmap(lambda a: with_anchor(a, slot, new))(anchors)
+        # A pass is counted once, however many chains it serves.
+        filled = filled._replace(passes=anchors.passes.at[0].add(1))
+        state = state._replace(warmup=state.warmup._replace(anchors=filled))
+        energy = source.estimator("control_variate", potential, like, state.warmup)
+
+        def evaluated_anew(state: Any) -> Any:
+            """No chain keeps an energy whose noise happened to be low."""
+            rng_key, key = random.split(state.rng_key)
+            sampler = method.evaluate_anew(key, state.sampler, energy(state.warmup))
+            return state._replace(sampler=sampler, rng_key=rng_key)
+
+        return jax.vmap(evaluated_anew)(state)
+
+    place = places & affordable & (variances[worst] > bearable)
+    return lax.cond(place, placed, lambda x: x, state)
+
+
+def _rows(full_data: FullData, which: int) -> float:
+    """The rows of all groups, of the data (0) or of a minibatch (1)."""
+    sizes = full_data.potential.plates.sizes
+    return float(sum(math.prod(sizes[p][which] for p in group) for group in full_data.groups))
+
+
+def anchored_on_new_data(source: EnergySource, potential: ModelPotential | None, state: Any) -> Any:
+    """The state with energies and gradients of its anchors on other data."""
+    anchors = anchors_of(state.warmup)
+    if not anchors:
+        return state
+    assert potential is not None
+    full_data = source.full_data(potential, state.z)
+
+    def anew(anchor: Anchor) -> Anchor:
+        found = anchor_at(full_data, anchor.position)
+        return found._replace(weight=anchor.weight)
+
+    slots = lax.map(
+        lambda anchor: lax.cond(anchor.weight > 0, anew, lambda x: x, anchor), anchors.slots
+    )
+    return state._replace(warmup=state.warmup._replace(anchors=anchors._replace(slots=slots)))

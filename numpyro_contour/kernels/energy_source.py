@@ -105,17 +105,18 @@ class EnergySource:
                 else of_function(self.potential_fn, like)
             )
         else:
-            anchors = anchor_of(warmup)
-            in_use = jnp.any(anchors.weight > 0) if anchors else jnp.zeros((), bool)
-            function = choice.of_model(chosen, potential, like, self.chunk_bytes, in_use)
+            anchors = anchors_of(warmup)
+            in_use = jnp.any(anchors.in_use) if anchors else jnp.zeros((), bool)
+            warms_up = jnp.any(warmup.iteration < warmup.length) if warmup else False
+            function = choice.of_model(chosen, potential, like, self.chunk_bytes, in_use, warms_up)
 
         def of_chain(warmup: Any) -> PotentialAndGrad:
-            anchor = anchor_of(warmup)
-            return lambda key, vector: function(key, vector, anchor)
+            anchors = anchors_of(warmup)
+            return lambda key, vector: function(key, vector, anchors)
 
         return of_chain
 
 
-def anchor_of(warmup: Any) -> Any:
-    """The anchor of a warm-up, () where there is none."""
-    return warmup.anchor if warmup else ()
+def anchors_of(warmup: Any) -> Any:
+    """The anchors of a warm-up, () where there are none."""
+    return warmup.anchors if warmup else ()

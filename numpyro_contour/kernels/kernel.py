@@ -23,7 +23,7 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.driver import Programs, next_draw
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.window import DRAWS
-from numpyro_contour.kernels.anchors import place_anchor
+from numpyro_contour.kernels.anchors import follow, place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
@@ -258,11 +258,20 @@ class Kernel(MCMCKernel):
         sampled = lift(lambda chain: draws.sampled(chain, energy(chain.warmup)))
         if plan is None:
             return sampled(state)[0]
+
+        def follow_all(state: Any) -> Any:
+            following = partial(follow, plan, parts.source, parts.method, potential)
+            if batched:
+                return following(state)
+            one = following(jax.tree.map(lambda x: x[None], state))
+            return jax.tree.map(lambda x: x[0], one)
+
         programs = Programs(
             measured_draw=lift(lambda chain: draws.measured(plan, chain, energy(chain.warmup))),
             place_anchor=partial(
                 place_anchor, plan, parts.source, parts.method, potential, lift_in_turn
             ),
+            follow=follow_all,
             sampled_draw=sampled,
             end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
             end_kept_draw=lift(draws.end_kept_draw),
@@ -301,7 +310,7 @@ class Kernel(MCMCKernel):
         model_kwargs = {} if model_kwargs is None else model_kwargs
         potential = self.parts.source.potential(model_args, model_kwargs)
         renew = ChainDraws(self.parts, potential).refreshed
-        return renew(state) if is_prng_key(state.rng_key) else jax.vmap(renew)(state)
+        return renew(state) if is_prng_key(state.rng_key) else lax.map(renew, state)
 
     def get_diagnostics_str(self, state: Any) -> str:
         """The text of the progress bar."""

@@ -71,6 +71,26 @@ def terms(
     return energies
 
 
+def axes_of_terms(
+    potential: ModelPotential, position: Any, indices: Mapping[str, jax.Array]
+) -> dict[str, dict[str, int]]:
+    """The subsampled plates around each of the `terms`: name to axis, counted from the right."""
+    if potential.first_available_dim is not None:
+        return {
+            "/".join(group): {name: place - len(group) for place, name in enumerate(group)}
+            for group in potential.groups
+            if group
+        }
+    axes: dict[str, dict[str, int]] = {}
+
+    def run(position: Any, indices: Any) -> None:
+        for name, term in site_terms(potential, position, indices).items():
+            axes[name] = {p: axis for p, axis in term.axes.items() if p in potential.plates.sizes}
+
+    jax.eval_shape(run, position, dict(indices))
+    return axes
+
+
 def terms_outside(potential: ModelPotential, position: dict) -> dict[str, jax.Array]:
     """Energies that add up to the potential energy outside all subsampled plates."""
     first = potential.plates.first_rows()

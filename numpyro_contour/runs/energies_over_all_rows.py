@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from tqdm.auto import tqdm
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.models.all_rows import Reference
 from numpyro_contour.models.estimators import choice as estimators
+from numpyro_contour.models.estimators.anchors import Anchors, nearest
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.runs.chunks import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -52,10 +54,13 @@ def _compute(run: FinishedRun) -> FullEnergies:
         total=chains * draws, desc="energies over all data", disable=hidden, delay=_PATIENCE
     ) as bar:
         for chain in range(chains):
-            for rows in chunks(draws, at_once):
-                result = evaluate(chain, positions[chain, rows])
-                energy[chain, rows], noise[chain, rows] = result
-                bar.update(len(positions[chain, rows]))
+            for slot, served in _by_anchor(run.anchors, chain, positions[chain]):
+                for part in chunks(len(served), at_once):
+                    rows = served[part]
+                    padded = np.resize(rows, min(draws, at_once))
+                    found = evaluate(chain, slot, positions[chain, padded])
+                    energy[chain, rows], noise[chain, rows] = (x[: len(rows)] for x in found)
+                    bar.update(len(rows))
     return FullEnergies(energy, noise)
 
 
@@ -67,11 +72,11 @@ def _positions(run: FinishedRun) -> np.ndarray:
 
 
 def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
-    """`(chain, positions) -> (energies, noise)`, and for how many positions at once."""
+    """`(chain, anchor, positions) -> (energies, noise)`, and for how many positions at once."""
     if callable(run.energy_estimator):
         return _of_callable(run, estimators.of_callable(run.energy_estimator, run.like))
     anchors = run.anchors
-    one = Reference(anchors.position[0], anchors.weight[0]) if anchors else None
+    one = _reference(anchors, 0, 0) if anchors else None
     data = run.model_args, run.model_kwargs
     _, at_once = run.full_data(*data).sharing(one)
 
@@ -81,17 +86,36 @@ def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
 
     compiled = JittedOnData(at)
 
-    def evaluate(chain: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        reference = None
-        if anchors:
-            reference = Reference(anchors.position[chain], anchors.weight[chain])
+    def evaluate(chain: int, slot: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        reference = _reference(anchors, chain, slot) if anchors else None
         found = compiled(jnp.asarray(positions), reference, *data)
-        return found.energy.float64(), np.sqrt(np.asarray(found.noise, np.float64))
+        energy, noise = found.energy.float64(), np.sqrt(np.asarray(found.noise, np.float64))
+        if anchors:
+            known = anchors.slots.energy.float64()[chain]
+            energy = energy + (known[slot] - known[0])
+        return energy, noise
 
     if one is not None:
         first = compiled(one.position[None], None, *data)
         _check_anchor(float(first.energy.float64()[0]), run.energy_offsets[0])
     return evaluate, at_once
+
+
+def _reference(anchors: Anchors, chain: int, slot: int) -> Reference:
+    return Reference(anchors.slots.position[chain, slot], anchors.slots.weight[chain, slot])
+
+
+def _by_anchor(
+    anchors: Anchors | tuple[()], chain: int, positions: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The numbers of a chain's draws by the anchor that served them."""
+    if not anchors:
+        yield 0, np.arange(len(positions))
+        return
+    of_chain = jax.tree.map(lambda x: x[chain], anchors)
+    numbers = np.asarray(jax.jit(jax.vmap(partial(nearest, of_chain)))(jnp.asarray(positions)))
+    for slot in np.unique(numbers):
+        yield int(slot), np.flatnonzero(numbers == slot)
 
 
 def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callable, int]:
@@ -105,7 +129,7 @@ def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callabl
         energy = exact(flat)
         return energy, jnp.std(seen, ddof=1), jnp.mean(seen - energy)
 
-    def evaluate(chain: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(chain: int, slot: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         keys = random.split(random.key(chain), len(positions))
         found = at(keys, jnp.asarray(positions))
         energy, noise, excess = (np.asarray(x, np.float64) for x in found)

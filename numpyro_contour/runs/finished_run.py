@@ -153,13 +153,13 @@ class FinishedRun:
 
     @property
     def anchors(self) -> Any:
-        """The anchors of the control variate, one a chain; () where there are none."""
-        return getattr(getattr(self.state, "warmup", ()), "anchor", ())
+        """The anchors of the control variate of each chain; () where there are none."""
+        return getattr(getattr(self.state, "warmup", ()), "anchors", ())
 
     @cached_property
     def energy_offsets(self) -> np.ndarray:
         """What is added to the energies of the state for those of the model, in nats, (chains,)."""
-        return self.anchors.energy.float64() if self.anchors else np.zeros(self.num_chains)
+        return self.anchors.reference.float64() if self.anchors else np.zeros(self.num_chains)
 
     def potential(self, model_args: tuple, model_kwargs: dict) -> ModelPotential:
         """The potential energy of the kernel's model on these arguments."""

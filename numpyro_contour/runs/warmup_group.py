@@ -37,7 +37,9 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
         width = _float64(run.state.partition.width)
         values["energy_noise_in_bins"] = (("chain",), values["energy_noise"][1] / width)
     if run.anchors:
-        values["control_variate"] = (("chain",), _float64(run.anchors.weight).astype(int))
+        weight = _float64(run.anchors.slots.weight)
+        values["control_variate"] = (("chain",), weight.any(1).astype(int))
+        values["anchors"] = (("chain",), (weight > 0).sum(1))
     found = run.relaxation_times()
     if found is not None:
         values["relaxation_times"] = (("chain", "coordinate"), found.times)

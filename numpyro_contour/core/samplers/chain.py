@@ -19,8 +19,9 @@ from numpyro_contour.core.samplers.guard import (
 )
 from numpyro_contour.schedules import Schedule
 
-#: `(key, position) -> (potential energy, gradient)`, or estimates of them from a fresh minibatch
-PotentialAndGrad = Callable[[jax.Array, Any], tuple[jax.Array, Any]]
+#: `(key, position) -> (potential energy, gradient)`, or estimates of them from a fresh minibatch,
+#: and then perhaps as a third the variance of the energy's noise
+PotentialAndGrad = Callable[[jax.Array, Any], tuple[Any, ...]]
 
 
 class Sampler(NamedTuple):
@@ -70,6 +71,39 @@ class Chain(NamedTuple):
     guard: GuardState
     #: whether the last attempt moved the chain
     accepted: jax.Array
+    #: variance of the noise of `potential_energy`, 0 where it is exact or not known
+    energy_noise: jax.Array
+
+
+class Evaluation(NamedTuple):
+    """What one evaluation of the potential energy tells."""
+
+    #: the potential energy or its estimate, in nats
+    energy: jax.Array
+    #: its gradient
+    gradient: Any
+    #: the variance of its noise, 0 where it is exact or not known
+    noise: jax.Array
+
+
+def evaluate(potential_and_grad: PotentialAndGrad, key: jax.Array, position: Any) -> Evaluation:
+    """One evaluation, with a noise of 0 where none is told.
+
+    Args:
+        potential_and_grad: `(key, position) -> (potential energy, gradient)`, or these and the
+            variance of the energy's noise.
+        key: random key.
+        position: the position.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.samplers.chain import evaluate
+        >>> found = evaluate(lambda key, x: (0.5 * x**2, x), jax.random.key(0), jnp.array(2.0))
+        >>> float(found.energy), float(found.noise)
+        (2.0, 0.0)
+    """
+    energy, gradient, *noise = potential_and_grad(key, position)
+    return Evaluation(energy, gradient, noise[0] if noise else jnp.zeros_like(energy))
 
 
 def start(
@@ -97,15 +131,16 @@ def start(
     """
     key_energy, key_memory = random.split(key)
     position = jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), position)
-    energy, gradient = potential_and_grad(key_energy, position)
+    found = evaluate(potential_and_grad, key_energy, position)
     return Chain(
         steps=jnp.zeros((), jnp.int32),
         position=position,
-        potential_energy=energy,
-        gradient=gradient,
+        potential_energy=found.energy,
+        gradient=found.gradient,
         memory=diffusion.init(key_memory, position),
         guard=initial_guard(),
         accepted=jnp.ones((), bool),
+        energy_noise=found.noise,
     )
 
 
@@ -171,7 +206,7 @@ def advance(
             multiplier_variance,
         ),
     )
-    energy, gradient = potential_and_grad(keys[1], proposal.position)
+    energy, gradient, noise = evaluate(potential_and_grad, keys[1], proposal.position)
     accepted = all_finite(proposal.position, energy, gradient)
     if ceiling is not None:
         lower = (energy <= ceiling) | (energy <= chain.potential_energy)
@@ -188,6 +223,7 @@ def advance(
         memory=choose(proposal.memory, proposal.memory_if_refused),
         guard=update_guard(chain.guard, accepted, proposal.clipped),
         accepted=accepted,
+        energy_noise=choose(noise, chain.energy_noise),
     )
 
 

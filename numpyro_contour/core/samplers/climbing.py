@@ -19,7 +19,7 @@ from numpyro_contour.core.flattening.wang_landau import (
     update_wang_landau,
 )
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler
+from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler, evaluate
 from numpyro_contour.core.samplers.contour import ContourDraw
 from numpyro_contour.core.samplers.guard import all_finite, initial_guard
 from numpyro_contour.core.samplers.steps_by_height import (
@@ -134,9 +134,10 @@ def climbing(
     def init(key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad) -> ClimbingState:
         dtype = jnp.result_type(float)
         position = jnp.asarray(position, dtype)
-        energy, gradient = potential_and_grad(key, position)
+        energy, gradient, noise = evaluate(potential_and_grad, key, position)
         zero, count = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
-        chain = Chain(count, position, energy, gradient, (), initial_guard(), jnp.ones((), bool))
+        accepted = jnp.ones((), bool)
+        chain = Chain(count, position, energy, gradient, (), initial_guard(), accepted, noise)
         edges = jax.tree.map(lambda edge: jnp.asarray(edge, dtype), partition)
         learning = initial_wang_landau(num_bins)
         log_theta = normalised_log_theta(learning, edges, temperature(count))
@@ -162,7 +163,7 @@ def climbing(
         mean, sd = proposal_moments(state, chain.potential_energy, chain.gradient, tau)
         xi = normal(key_move, mean.shape, mean.dtype)
         position = chain.position + mean + sd * xi
-        energy, gradient = potential_and_grad(keys[1], position)
+        energy, gradient, _ = evaluate(potential_and_grad, keys[1], position)
         mean_back, sd_back = proposal_moments(state, energy, gradient, tau)
         back = (chain.position - position - mean_back) / sd_back
         log_ratio = (

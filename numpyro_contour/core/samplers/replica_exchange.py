@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from numpyro_contour.core.samplers.chain import (
     PotentialAndGrad,
     Sampler,
     advance,
+    evaluate,
     next_step_size,
     start,
     unweighted_draw,
@@ -167,7 +169,7 @@ def replica_exchange(
             return advance(both, chain, potential_and_grad, diffusion, step_size, at, 1.0)
 
         tau = jnp.stack([temperature(state.chain.steps) for temperature in temperatures])
-        before = _stacked(state)
+        before = stacked(state)
         replicas = jax.vmap(move)(keys_move[:-1], keys_energy, before, tau)
         variance = state.energy_variance
         if noisy:
@@ -222,10 +224,13 @@ def reevaluate(
     key: jax.Array, state: ReplicaExchangeSamplerState, potential_and_grad: PotentialAndGrad
 ) -> ReplicaExchangeSamplerState:
     """The state with new evaluations of the energies and gradients of all replicas."""
-    replicas = _stacked(state)
+    replicas = stacked(state)
     keys = random.split(key, len(state.energy_variance))
-    energy, gradient = jax.vmap(potential_and_grad)(keys, replicas.position)
-    chain, hotter = _unstacked(replicas._replace(potential_energy=energy, gradient=gradient))
+    found = jax.vmap(partial(evaluate, potential_and_grad))(keys, replicas.position)
+    replicas = replicas._replace(
+        potential_energy=found.energy, gradient=found.gradient, energy_noise=found.noise
+    )
+    chain, hotter = _unstacked(replicas)
     return state._replace(chain=chain, hotter=hotter)
 
 
@@ -256,7 +261,7 @@ def _swap_positions(replicas: Chain, swapping: jax.Array) -> Chain:
     return replicas._replace(position=position, potential_energy=energy, gradient=gradient)
 
 
-def _stacked(state: ReplicaExchangeSamplerState) -> Chain:
+def stacked(state: ReplicaExchangeSamplerState) -> Chain:
     """All replicas along a leading axis, the coldest first."""
     return jax.tree.map(
         lambda one, others: jnp.concatenate([jnp.asarray(one)[None], others]),

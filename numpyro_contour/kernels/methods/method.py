@@ -19,7 +19,7 @@ from numpyro_contour.adaptation.plan import (
 from numpyro_contour.adaptation.warmup import end_draw, record_draw
 from numpyro_contour.core.diffusions import Diffusion
 from numpyro_contour.core.flattening.psi import Flattening
-from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
+from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler, evaluate
 from numpyro_contour.core.samplers.window import Trace, Window
 from numpyro_contour.kernels.methods.plain_state import SGLDState
 from numpyro_contour.schedules import Schedule
@@ -165,11 +165,17 @@ class Method(ABC):
         """A sampler's state after the energies of its chain were raised: with all others raised."""
         return sampler
 
+    def visited(self, sampler: Any) -> Chain:
+        """The chains that a sampler moves, along a leading axis."""
+        return jax.tree.map(lambda x: x[None], sampler.chain)
+
     def evaluate_anew(self, key: jax.Array, sampler: Any, energy: PotentialAndGrad) -> Any:
         """A sampler's state with energy and gradient evaluated anew where it is."""
         chain = sampler.chain
-        value, gradient = energy(key, chain.position)
-        chain = chain._replace(potential_energy=value, gradient=gradient)
+        found = evaluate(energy, key, chain.position)
+        chain = chain._replace(
+            potential_energy=found.energy, gradient=found.gradient, energy_noise=found.noise
+        )
         return sampler._replace(chain=chain)
 
     def progress_text(self, state: Any) -> str:

@@ -11,13 +11,14 @@ import jax
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
+from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.replica_exchange import (
     SWAPS,
     ReplicaExchangeSamplerState,
     reevaluate,
     replica_exchange,
     shift_energies,
+    stacked,
 )
 from numpyro_contour.core.samplers.window import Window
 from numpyro_contour.kernels.methods.method import Carried, Method, Setup
@@ -111,6 +112,10 @@ class ReplicaExchange(Method):
     ) -> ReplicaExchangeSamplerState:
         """The state with the hotter replicas raised too: the coldest is the chain."""
         return shift_energies(sampler, rise)._replace(chain=sampler.chain)
+
+    def visited(self, sampler: ReplicaExchangeSamplerState) -> Chain:
+        """All replicas."""
+        return stacked(sampler)
 
     def evaluate_anew(
         self, key: jax.Array, sampler: ReplicaExchangeSamplerState, energy: PotentialAndGrad

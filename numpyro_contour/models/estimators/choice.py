@@ -59,7 +59,12 @@ def chosen(
 
 
 def of_model(
-    energy: str | Callable, potential: ModelPotential, like: Any, chunk_bytes: int, in_use: Any
+    energy: str | Callable,
+    potential: ModelPotential,
+    like: Any,
+    chunk_bytes: int,
+    in_use: Any,
+    tells_noise: Any,
 ) -> Estimator:
     """The estimator of a model's potential energy.
 
@@ -69,11 +74,12 @@ def of_model(
         like: an unconstrained position.
         chunk_bytes: memory that a pass over all data may take.
         in_use: whether the control variate of any chain is in use.
+        tells_noise: whether it tells the variance of the energy's noise.
     """
     if callable(energy):
         return of_callable(energy, like)
     if energy == "control_variate":
-        return control_variate(potential, like, in_use)
+        return control_variate(potential, like, in_use, tells_noise)
     if energy == "minibatch":
         return plain(potential, like)
     if not potential.plates:

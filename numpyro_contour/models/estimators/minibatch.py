@@ -14,24 +14,18 @@ from numpyro_contour.models.row_terms import terms
 
 
 def plain(potential: ModelPotential, like: Any) -> Callable:
-    """`(key, position, anchor) -> (energy, gradient)` from a minibatch alone.
-
-    The energy is the difference to the anchor's, which is 0 where there is none.
-    """
+    """`(key, position, anchors) -> (energy, gradient)` from a minibatch alone."""
     on_rows = plain_on_rows(potential, like)
-    return lambda key, flat, anchor: on_rows(potential.plates.draw(key), flat, anchor)
+    return lambda key, flat, anchors: on_rows(potential.plates.draw(key), flat, anchors)
 
 
 def plain_on_rows(potential: ModelPotential, like: Any) -> Callable:
-    """`(rows, position, anchor) -> (energy, gradient)`, as `plain` on the given rows."""
+    """`(rows, position, anchors) -> (energy, gradient)`, as `plain` on the given rows."""
 
-    def estimate(indices: Any, flat: jax.Array, anchor: Any) -> tuple[jax.Array, jax.Array]:
+    def estimate(indices: Any, flat: jax.Array, anchors: Any) -> tuple[jax.Array, jax.Array]:
         values, pull = jax.vjp(lambda x: terms(potential, unravel_like(x, like), indices), flat)
         (gradient,) = pull(jax.tree.map(jnp.ones_like, values))
-        energy = summed(values)
-        if anchor:
-            energy = (energy - anchor.energy.high) - anchor.energy.low
-        return energy, gradient
+        return summed(values), gradient
 
     return estimate
 

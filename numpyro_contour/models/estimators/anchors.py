@@ -1,0 +1,98 @@
+"""The anchors of a control variate: points at which the energy of all rows is known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numpyro_contour.core.arrays.compensated_sums import Sum, zero_sum
+from numpyro_contour.models.all_rows import FullData
+
+# So many slots, and so many numbers in all of them: what a chain's state may take.
+_SLOTS = 24
+_NUMBERS = 2**21
+
+
+class Anchor(NamedTuple):
+    """One point of expansion, or several along a leading axis."""
+
+    #: the point a, (d,)
+    position: jax.Array
+    #: U(a) over all data, in nats
+    energy: Sum
+    #: its gradient, (d,)
+    gradient: jax.Array
+    #: 1 where it is in use; 0 in an empty slot, and where a minibatch alone has less noise
+    weight: jax.Array
+
+
+class Anchors(NamedTuple):
+    """The anchors of a chain. Its energies are differences to the energy of the first one."""
+
+    #: anchors along a leading axis, (slots, ...); the first is where the warm-up has settled
+    slots: Anchor
+    #: what one unit of squared distance counts along each coordinate, (d,): 1 / M
+    metric: jax.Array
+    #: how often each slot was the nearest one, lately
+    uses: jax.Array
+    #: passes over all rows that were taken to place them
+    passes: jax.Array
+
+    @property
+    def reference(self) -> Sum:
+        """The energy to which a chain's energies are differences."""
+        return jax.tree.map(lambda x: x[..., 0], self.slots.energy)
+
+    @property
+    def in_use(self) -> jax.Array:
+        """Whether there is an anchor in use."""
+        return jnp.any(self.slots.weight > 0, axis=-1)
+
+
+def no_anchors(size: int) -> Anchors:
+    """Empty slots: before the descent has found a point."""
+    number = max(1, min(_SLOTS, _NUMBERS // max(size, 1)))
+    dtype = jnp.result_type(float)
+    blank = jnp.zeros((number, size), dtype)
+    slots = Anchor(blank, zero_sum((number,)), blank, jnp.zeros((number,), dtype))
+    count = jnp.zeros((), jnp.int32)
+    return Anchors(slots, jnp.ones((size,), dtype), jnp.zeros((number,), dtype), count)
+
+
+def anchor_at(full_data: FullData, position: jax.Array) -> Anchor:
+    """An anchor, by one pass over all data."""
+    energy, gradient = full_data.energy_and_gradient(position)
+    return Anchor(position, energy, gradient, jnp.ones((), position.dtype))
+
+
+def distances(anchors: Anchors, flat: jax.Array) -> jax.Array:
+    """The squared distance of a position to each anchor in the metric, (slots,)."""
+    squares = (flat - anchors.slots.position) ** 2 @ anchors.metric
+    return jnp.where(anchors.slots.weight > 0, squares, jnp.inf)
+
+
+def nearest(anchors: Anchors, flat: jax.Array) -> jax.Array:
+    """The number of the anchor that serves a position; 0 where none is in use."""
+    return jnp.argmin(distances(anchors, flat))
+
+
+def serving(anchors: Anchors, flat: jax.Array) -> tuple[Anchor, jax.Array]:
+    """The anchor that serves a position, and its energy as a difference to the first one's."""
+    number = nearest(anchors, flat)
+    anchor = jax.tree.map(lambda x: x[number], anchors.slots)
+    rise = anchor.energy.high - anchors.slots.energy.high[0]
+    return anchor, rise + (anchor.energy.low - anchors.slots.energy.low[0])
+
+
+def with_anchor(anchors: Anchors, number: jax.Array, anchor: Anchor) -> Anchors:
+    """The anchors with another one in a slot."""
+    slots = jax.tree.map(lambda x, new: x.at[number].set(new), anchors.slots, anchor)
+    return anchors._replace(slots=slots, passes=anchors.passes + 1)
+
+
+def slot_to_fill(anchors: Anchors) -> jax.Array:
+    """An empty slot, or else the one least used; never the first."""
+    rank = jnp.where(anchors.slots.weight > 0, anchors.uses, -1.0)
+    return jnp.argmin(rank.at[0].set(jnp.inf))
