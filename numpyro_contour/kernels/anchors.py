@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,14 +25,19 @@ from numpyro_contour.models.estimators.anchors import (
     no_anchors,
     slot_to_fill,
     with_anchor,
+    with_hessian,
 )
-from numpyro_contour.models.estimators.control_variate import least_noisy
+from numpyro_contour.models.estimators.control_variate import least_noisy, variance_on_rows
 from numpyro_contour.models.model_potential import ModelPotential
 
 # Standard deviation of the noise of energies from which an anchor is placed, in those of the
 # energy itself over a Gaussian posterior, and at least in nats.
 _NOISE_SHARE = 1.0
 _LEAST_NOISE = 1.0
+# The second order begins where it leaves at most this share of the noise's variance.
+_WORTH_A_HESSIAN = 0.1
+# Minibatches from which that is judged.
+_COMPARED = 8
 # By how much a draw counts less than the next one in the uses of the slots.
 _FORGETTING = 0.99
 
@@ -176,9 +182,38 @@ def follow(
     anchors = anchors._replace(uses=counted)
     state = state._replace(warmup=state.warmup._replace(anchors=anchors))
 
+    has_second = bool(anchors.slots.hessian.shape[-1])
+    bent = partial(with_hessian, full_data)
+
+    def of_second_order(anchors: Anchors) -> Anchors:
+        """The anchors of all chains, with Hessians from when these take most of the noise away."""
+        if not has_second:
+            return anchors
+        owner = worst // (len(positions) // len(used))
+        of_owner = jax.tree.map(lambda x: x[owner], anchors)
+        variances = variance_on_rows(potential, like)
+        key = random.fold_in(state.rng_key[0], 1)
+        first, second = jax.vmap(
+            lambda k: variances(potential.plates.draw(k), positions[worst], of_owner)
+        )(random.split(key, _COMPARED)).mean(0)
+        begins = (anchors.order[0] == 1) & (second < _WORTH_A_HESSIAN * first)
+
+        def with_hessians(anchors: Anchors) -> Anchors:
+            slots = lax.map(
+                lambda of_chain: lax.map(
+                    lambda slot: lax.cond(slot.weight > 0, bent, lambda x: x, slot), of_chain
+                ),
+                anchors.slots,
+            )
+            return anchors._replace(slots=slots, order=jnp.full_like(anchors.order, 2))
+
+        return lax.cond(begins, with_hessians, lambda x: x, anchors)
+
     def placed(state: Any) -> Any:
-        anchors = state.warmup.anchors
+        anchors = of_second_order(state.warmup.anchors)
         new = anchor_at(full_data, positions[worst])
+        if has_second:
+            new = lax.cond(anchors.order[0] > 1, bent, lambda x: x, new)
         usable = jnp.isfinite(new.energy.high) & jnp.isfinite(new.gradient).all()
         new = new._replace(weight=1.0 * usable)
         slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
@@ -215,8 +250,11 @@ def anchored_on_new_data(source: EnergySource, potential: ModelPotential | None,
     full_data = source.full_data(potential, state.z)
 
     def anew(anchor: Anchor) -> Anchor:
-        found = anchor_at(full_data, anchor.position)
-        return found._replace(weight=anchor.weight)
+        found = anchor_at(full_data, anchor.position)._replace(weight=anchor.weight)
+        if not anchor.hessian.shape[-1]:
+            return found
+        bent = partial(with_hessian, full_data)
+        return lax.cond(anchors.order > 1, bent, lambda x: x, found)
 
     slots = lax.map(
         lambda anchor: lax.cond(anchor.weight > 0, anew, lambda x: x, anchor), anchors.slots

@@ -106,9 +106,10 @@ class EnergySource:
             )
         else:
             anchors = anchors_of(warmup)
-            in_use = jnp.any(anchors.in_use) if anchors else jnp.zeros((), bool)
+            # One order for all chains.
+            order = jnp.max(jnp.where(anchors.in_use, anchors.order, 0)) if anchors else 0
             warms_up = jnp.any(warmup.iteration < warmup.length) if warmup else False
-            function = choice.of_model(chosen, potential, like, self.chunk_bytes, in_use, warms_up)
+            function = choice.of_model(chosen, potential, like, self.chunk_bytes, order, warms_up)
 
         def of_chain(warmup: Any) -> PotentialAndGrad:
             anchors = anchors_of(warmup)

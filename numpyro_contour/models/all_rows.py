@@ -37,8 +37,10 @@ class Reference(NamedTuple):
 
     #: the point, (d,)
     position: jax.Array
-    #: 1 where the run's estimate took the first-order control variate there, else 0
+    #: 1 where the run's estimate took the control variate there, else 0
     weight: jax.Array
+    #: the order of the control variate's expansion, 1 or 2
+    order: jax.Array | int = 1
 
 
 class FullEnergy(NamedTuple):
@@ -105,6 +107,32 @@ class FullData:
             energy, gradient = pieces.fold(add_piece, (energy, gradient))
         return energy, gradient.high + gradient.low
 
+    def hessian(self, flat: jax.Array) -> jax.Array:
+        """The Hessian of the potential energy, (d, d), by forward over reverse differentiation."""
+        directions = jnp.eye(flat.shape[0], dtype=flat.dtype)
+
+        def columns(energy: Callable[[jax.Array], jax.Array]) -> jax.Array:
+            along = lambda v: jax.jvp(jax.grad(energy), (flat,), (v,))[1]
+            return jax.vmap(along)(directions)
+
+        def outside(x: jax.Array) -> jax.Array:
+            parts = [jnp.sum(values) for values in self._outside(x).values()]
+            return sum(parts, jnp.zeros((), flat.dtype))
+
+        result = Sum(columns(outside), jnp.zeros_like(directions))
+        for group in self.groups:
+
+            def of_piece(rows: dict, counted: jax.Array, group: Group = group) -> jax.Array:
+                energy = lambda x: jnp.sum(jnp.where(counted, self._rows(x, group, rows), 0.0))
+                return columns(energy)
+
+            def add_piece(carry: Sum, piece: tuple, of_piece: Callable = of_piece) -> Sum:
+                part = of_piece(*piece)
+                return add(carry, Sum(part, jnp.zeros_like(part)))
+
+            result = self._pieces(group, of_piece).fold(add_piece, result)
+        return result.high + result.low
+
     # ------------------------------------------------------------------ energies of draws
 
     def at(self, flat: jax.Array, reference: Reference | None = None) -> FullEnergy:
@@ -157,7 +185,7 @@ class FullData:
                 values = jnp.where(counted, energies(flat), 0.0)
                 return values, values
             away = flat - reference.position
-            there, slope = jax.jvp(energies, (reference.position,), (away,))
+            there, slope, bend = along(energies, reference.position, away)
             if self.size < _SMOOTH_FROM:
                 here = energies(flat)
                 difference = here - there
@@ -170,7 +198,8 @@ class FullData:
                 alike = jnp.abs(smooth - difference) <= rounding
                 difference = jnp.where(alike, smooth, difference)
             controlled = reference.weight > 0
-            remainder = jnp.where(controlled, difference - slope, here)
+            expansion = slope + jnp.where(jnp.asarray(reference.order) > 1, 0.5 * bend, 0.0)
+            remainder = jnp.where(controlled, difference - expansion, here)
             return jnp.where(counted, difference, 0.0), jnp.where(counted, remainder, 0.0)
 
         return of_piece
@@ -206,6 +235,18 @@ class FullData:
 
         (few, small), (many, large) = bytes_of(8), bytes_of(64)
         return (large - small) / (many - few) if many > few else max(large / many, 1.0)
+
+
+def along(
+    function: Callable, position: jax.Array, direction: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The value of a function, and its first two derivatives along a direction."""
+
+    def slope(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.jvp(function, (x,), (direction,))
+
+    (value, first), (_, second) = jax.jvp(slope, (position,), (direction,))
+    return value, first, second
 
 
 def _scatter(

@@ -102,7 +102,8 @@ def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
 
 
 def _reference(anchors: Anchors, chain: int, slot: int) -> Reference:
-    return Reference(anchors.slots.position[chain, slot], anchors.slots.weight[chain, slot])
+    slots = anchors.slots
+    return Reference(slots.position[chain, slot], slots.weight[chain, slot], anchors.order[chain])
 
 
 def _by_anchor(

@@ -13,6 +13,8 @@ from numpyro_contour.models.all_rows import FullData
 # So many slots, and so many numbers in all of them: what a chain's state may take.
 _SLOTS = 24
 _NUMBERS = 2**21
+# The most coordinates for which the second order is taken: a Hessian costs as many gradients.
+_MOST_OF_SECOND_ORDER = 200
 
 
 class Anchor(NamedTuple):
@@ -26,6 +28,8 @@ class Anchor(NamedTuple):
     gradient: jax.Array
     #: 1 where it is in use; 0 in an empty slot, and where a minibatch alone has less noise
     weight: jax.Array
+    #: the Hessian over all data, (d, d); (0, 0) where there are too many coordinates
+    hessian: jax.Array
 
 
 class Anchors(NamedTuple):
@@ -39,6 +43,8 @@ class Anchors(NamedTuple):
     uses: jax.Array
     #: passes over all rows that were taken to place them
     passes: jax.Array
+    #: the order of the expansion, 1 or 2
+    order: jax.Array
 
     @property
     def reference(self) -> Sum:
@@ -56,15 +62,26 @@ def no_anchors(size: int) -> Anchors:
     number = max(1, min(_SLOTS, _NUMBERS // max(size, 1)))
     dtype = jnp.result_type(float)
     blank = jnp.zeros((number, size), dtype)
-    slots = Anchor(blank, zero_sum((number,)), blank, jnp.zeros((number,), dtype))
+    side = size if size <= _MOST_OF_SECOND_ORDER else 0
+    hessian = jnp.zeros((number, side, side), dtype)
+    slots = Anchor(blank, zero_sum((number,)), blank, jnp.zeros((number,), dtype), hessian)
     count = jnp.zeros((), jnp.int32)
-    return Anchors(slots, jnp.ones((size,), dtype), jnp.zeros((number,), dtype), count)
+    uses = jnp.zeros((number,), dtype)
+    return Anchors(slots, jnp.ones((size,), dtype), uses, count, jnp.ones((), jnp.int32))
 
 
 def anchor_at(full_data: FullData, position: jax.Array) -> Anchor:
-    """An anchor, by one pass over all data."""
+    """An anchor of first order, by one pass over all data."""
     energy, gradient = full_data.energy_and_gradient(position)
-    return Anchor(position, energy, gradient, jnp.ones((), position.dtype))
+    size = position.shape[0]
+    side = size if size <= _MOST_OF_SECOND_ORDER else 0
+    hessian = jnp.zeros((side, side), position.dtype)
+    return Anchor(position, energy, gradient, jnp.ones((), position.dtype), hessian)
+
+
+def with_hessian(full_data: FullData, anchor: Anchor) -> Anchor:
+    """The anchor with its Hessian, by another pass."""
+    return anchor._replace(hessian=full_data.hessian(anchor.position))
 
 
 def distances(anchors: Anchors, flat: jax.Array) -> jax.Array:

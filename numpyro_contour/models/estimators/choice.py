@@ -63,7 +63,7 @@ def of_model(
     potential: ModelPotential,
     like: Any,
     chunk_bytes: int,
-    in_use: Any,
+    order: Any,
     tells_noise: Any,
 ) -> Estimator:
     """The estimator of a model's potential energy.
@@ -73,13 +73,13 @@ def of_model(
         potential: the potential energy of the model.
         like: an unconstrained position.
         chunk_bytes: memory that a pass over all data may take.
-        in_use: whether the control variate of any chain is in use.
+        order: the order of the control variate, 0 where no chain has an anchor.
         tells_noise: whether it tells the variance of the energy's noise.
     """
     if callable(energy):
         return of_callable(energy, like)
     if energy == "control_variate":
-        return control_variate(potential, like, in_use, tells_noise)
+        return control_variate(potential, like, order, tells_noise)
     if energy == "minibatch":
         return plain(potential, like)
     if not potential.plates:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax, random
 
 from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.models.all_rows import along
 from numpyro_contour.models.estimators.anchors import Anchor, Anchors, no_anchors, serving
 from numpyro_contour.models.estimators.minibatch import plain_on_rows, summed
 from numpyro_contour.models.model_potential import ModelPotential
@@ -20,7 +21,7 @@ _COMPARED = 32
 
 
 def control_variate(
-    potential: ModelPotential, like: Any, in_use: jax.Array, tells_noise: jax.Array | bool = False
+    potential: ModelPotential, like: Any, order: jax.Array, tells_noise: jax.Array | bool = False
 ) -> Callable:
     r"""`(key, position, anchors) -> (energy, gradient, variance)`, first-order control variates.
 
@@ -35,16 +36,17 @@ def control_variate(
     Args:
         potential: the potential energy of a model with subsample plates.
         like: an unconstrained position of the model.
-        in_use: whether any anchor of any chain has weight; a minibatch alone is evaluated
-            otherwise.
+        order: the order of the expansion, 1 or 2; 0 where no anchor of any chain has weight, so
+            that a minibatch alone is evaluated.
         tells_noise: whether the variance of the energy's noise is estimated, from the scatter of
             the rows in the minibatch. It is 0 otherwise.
 
     Source: Baker, Fearnhead, Fox and Nemeth (2019) for the gradient; Quiroz, Kohn, Villani and Tran
     (2019) for the energy.
     """
-    alone, controlled = plain_on_rows(potential, like), _controlled_on_rows(potential, like)
-    scatter = _variance_on_rows(potential, like)
+    alone = plain_on_rows(potential, like)
+    first, second = _first_order(potential, like), _second_order(potential, like)
+    scatter = variance_on_rows(potential, like)
 
     def without(indices: Any, flat: jax.Array, anchors: Anchors) -> tuple[jax.Array, jax.Array]:
         energy, gradient = alone(indices, flat, ())
@@ -55,16 +57,20 @@ def control_variate(
         key: jax.Array, flat: jax.Array, anchors: Anchors
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         indices = potential.plates.draw(key)
-        energy, gradient = lax.cond(in_use, controlled, without, indices, flat, anchors)
+        orders = [without, first, second] if anchors.slots.hessian.shape[-1] else [without, first]
+        energy, gradient = lax.switch(order, orders, indices, flat, anchors)
         variance = lax.cond(
-            tells_noise, scatter, lambda *_: jnp.zeros_like(energy), indices, flat, anchors
+            tells_noise,
+            lambda *given: scatter(*given)[anchors.order - 1],
+            lambda *_: jnp.zeros_like(energy),
+            *(indices, flat, anchors),
         )
         return energy, gradient, variance
 
     return estimate
 
 
-def _controlled_on_rows(potential: ModelPotential, like: Any) -> Callable:
+def _first_order(potential: ModelPotential, like: Any) -> Callable:
     """The control variate of the nearest anchor, a minibatch alone where none has weight."""
 
     def estimate(indices: Any, flat: jax.Array, anchors: Anchors) -> tuple[jax.Array, jax.Array]:
@@ -90,35 +96,60 @@ def _controlled_on_rows(potential: ModelPotential, like: Any) -> Callable:
     return estimate
 
 
-def _variance_on_rows(potential: ModelPotential, like: Any) -> Callable:
-    """The variance of a minibatch's energy, from the scatter of its rows.
+def _second_order(potential: ModelPotential, like: Any) -> Callable:
+    """As `_first_order`, with the Hessian's part; an anchor is in use."""
+
+    def estimate(indices: Any, flat: jax.Array, anchors: Anchors) -> tuple[jax.Array, jax.Array]:
+        anchor, rise = serving(anchors, flat)
+        away = flat - anchor.position
+
+        def evaluated(x: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+            energies = lambda x: terms(potential, unravel_like(x, like), indices)
+            values, pull = jax.vjp(energies, x)
+            return values, pull(jax.tree.map(jnp.ones_like, values))[0]
+
+        values, here = evaluated(flat)
+        (old, there), (_, turn) = jax.jvp(evaluated, (anchor.position,), (away,))
+        slope, bend = anchor.gradient - there, anchor.hessian @ away - turn
+        energy = summed(jax.tree.map(jnp.subtract, values, old)) + rise
+        return energy + jnp.sum((slope + 0.5 * bend) * away), here + slope + bend
+
+    return estimate
+
+
+def variance_on_rows(potential: ModelPotential, like: Any) -> Callable:
+    """The variances of a minibatch's energy, (orders,), from the scatter of its rows.
 
     Rows of nested plates scatter along each plate by itself; what is left beside is counted twice.
     """
 
-    def estimate(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
+    def variances(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
         anchor, _ = serving(anchors, flat)
 
         def energies(x: jax.Array) -> dict[str, jax.Array]:
             return terms(potential, unravel_like(x, like), indices)
 
-        there, slope = jax.jvp(energies, (anchor.position,), (flat - anchor.position,))
+        expanded = along(energies, anchor.position, flat - anchor.position)
         used = anchor.weight > 0
-        remainders = jax.tree.map(
-            lambda v, w, s: jnp.where(used, v - w - s, v), energies(flat), there, slope
-        )
+
+        def remainder(v: jax.Array, w: jax.Array, slope: jax.Array, bend: jax.Array) -> jax.Array:
+            first = v - w - slope
+            return jnp.stack([jnp.where(used, r, v) for r in (first, first - 0.5 * bend)])
+
+        remainders = jax.tree.map(remainder, energies(flat), *expanded)
         scatters: dict[str, jax.Array] = {}
         for name, axes in axes_of_terms(potential, like, indices).items():
             for plate, axis in axes.items():
                 count, values = indices[plate].shape[0], remainders[name]
                 kept = values.ndim + axis
                 if values.shape[kept] == count:
-                    summed_rows = values.sum([i for i in range(values.ndim) if i != kept])
+                    summed_rows = values.sum([i for i in range(1, values.ndim) if i != kept])
                     scatters[plate] = scatters.get(plate, 0.0) + summed_rows
-        parts = [len(rows) * jnp.var(rows, ddof=1) for rows in scatters.values() if len(rows) > 1]
-        return sum(parts, jnp.zeros(()))
+        counts = {plate: rows.shape[1] for plate, rows in scatters.items()}
+        parts = [n * jnp.var(scatters[p], 1, ddof=1) for p, n in counts.items() if n > 1]
+        return sum(parts, jnp.zeros((2,)))
 
-    return estimate
+    return variances
 
 
 def least_noisy(
@@ -145,7 +176,7 @@ def least_noisy(
             noise.
     """
     keys = random.split(key, _COMPARED)
-    estimate = _controlled_on_rows(potential, like)
+    estimate = _first_order(potential, like)
     blank = no_anchors(position.shape[0])
 
     def noise(anchor: Anchor) -> jax.Array:
