@@ -49,7 +49,7 @@ def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any
     stage = lift(lambda w: progress(plan, w).number)(warmup)
 
     def measured(state: Any) -> Any:
-        return programs.place_anchor(state, programs.measured_draw(state))
+        return programs.follow(programs.place_anchor(state, programs.measured_draw(state)))
 
     def warmed_up(state: Any, trace: Any) -> Any:
         return programs.follow(programs.end_warmup_draw(state, trace))

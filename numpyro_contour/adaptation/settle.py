@@ -11,7 +11,7 @@ from numpyro_contour.adaptation.moments import Moments, gradient_noise
 from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.tuning import Tuning
 
-SETTLE = Stage("settle", measures=True)
+SETTLE = Stage("settle", places_anchors=True, measures=True)
 
 
 def measure_noise(tuning: Tuning, moments: Moments) -> Tuning:

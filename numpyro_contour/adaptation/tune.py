@@ -20,7 +20,7 @@ from numpyro_contour.adaptation.tuning import (
     positive_or_one,
 )
 
-TUNE = Stage("tune", measures=True, searches=True)
+TUNE = Stage("tune", places_anchors=True, measures=True, searches=True)
 
 # Where the gradient is constant, on a linear slope, its mean says how long a step is safe.
 _SLOPE_SHARE = 1e-3

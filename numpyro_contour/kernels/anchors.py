@@ -119,6 +119,9 @@ def _anchored(
         preconditioner,
         or_none=source.energy is None,
     )
+    if best.hessian.shape[-1]:
+        bent = partial(with_hessian, full_data)
+        best = lax.cond(anchors.order > 1, bent, lambda x: x, best)
     anchors = with_anchor(anchors, jnp.zeros((), jnp.int32), best)
     anchors = anchors._replace(metric=1 / preconditioner)
     return _relative_to(method, state._replace(rng_key=rng_key), anchors)
