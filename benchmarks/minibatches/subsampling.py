@@ -276,8 +276,10 @@ def _costs(data: tuple, energy: str) -> tuple[float, float]:
     seconds = _median_seconds(lambda: draws(many, state, data)) - _median_seconds(
         lambda: draws(few, state, data)
     )
-    anchor = state.warmup.anchor
-    reference = Reference(anchor.position, anchor.weight) if anchor else None
+    reference, anchors = None, state.warmup.anchors
+    if anchors:
+        first = jax.tree.map(lambda x: x[0], anchors.slots)
+        reference = Reference(first.position, first.weight, anchors.order)
     _, positions = kernel.full_data(data, {}, state.z).sharing(reference)
 
     @jax.jit

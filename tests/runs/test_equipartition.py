@@ -229,7 +229,7 @@ def regression(y):
 def test_a_contour_run_with_a_control_variate():
     y = models.normal_data(mean=1.0, rows=300)
     mcmc = run(ContourSGLD(regression, num_steps=10), y, warmup=150)
-    assert mcmc.last_state.warmup.anchor.weight.all()
+    assert mcmc.last_state.warmup.anchors.in_use.all()
     assert mcmc.get_extra_fields()["unconstrained"].shape == (2000, 2)
     found = of_run(mcmc)
     assert list(found["coordinate"].values) == ["log_scale", "mu"]

@@ -21,7 +21,7 @@ class ContourState(NamedTuple):
     #: the draw, unconstrained
     z: Any
     #: potential energy of the draw as the chain saw it, in nats; with a control variate all of the
-    #: state's energies are differences to that of `warmup.anchor`
+    #: state's energies are differences to that of the first of `warmup.anchors`
     potential_energy_estimate: jax.Array
     #: log importance weight of the draw and its window, not normalised
     log_weight: jax.Array
