@@ -90,6 +90,7 @@ def test_momentum_takes_smaller_steps_where_gradients_are_noisy():
 
 
 @pytest.mark.slow
+@pytest.mark.long_runs
 @pytest.mark.parametrize("name", ["ContourSGHMC", "ContourSGNHT"])
 def test_steps_with_momentum_are_short_enough_for_the_mass_of_two_modes(name):
     """At the step that Langevin's limit would allow the mass is 0.56, or no partition is found."""

@@ -129,7 +129,7 @@ def test_the_mass_of_two_modes(name):
     assert error < 0.02
 
 
-@pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", "ReplicaExchangeSGHMC"))
+@pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD"))
 def test_outputs_take_every_kernel(name):
     kernel = models.normal_kernel(name, num_steps=2)
     mcmc = models.run(kernel, 0, models.normal_data(), chains=2, chain_method="vectorized")

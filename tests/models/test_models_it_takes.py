@@ -30,9 +30,6 @@ from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 
 pytestmark = pytest.mark.quick_compilation
 
-every_kernel = pytest.mark.parametrize(
-    "name", [in_second_tier("SGLD"), "ContourSGLD", "ReplicaExchangeSGHMC"]
-)
 one_kernel = pytest.mark.parametrize(
     "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
 )
@@ -74,7 +71,7 @@ def test_init_strategies(strategy):
     assert models.equal(state.z, other.z) != random_start
 
 
-@every_kernel
+@one_kernel
 @pytest.mark.parametrize("chains", [in_second_tier(1), 3])
 def test_init_params_are_where_the_chains_start(name, chains):
     shape = () if chains == 1 else (chains,)
@@ -97,7 +94,7 @@ def test_init_params_are_where_the_chains_start(name, chains):
 # --------------------------------------------------------------------------- potential functions
 
 
-@every_kernel
+@one_kernel
 @pytest.mark.parametrize("chains", [in_second_tier(1), 2])
 def test_a_potential_function_of_any_pytree(name, chains):
     start = models.NESTED_START
@@ -187,7 +184,7 @@ def test_constrained_posterior_is_that_of_nuts():
 # --------------------------------------------------------------------------- around the kernel
 
 
-@every_kernel
+@one_kernel
 def test_predictive(name, constrained_runs):
     mcmc = constrained_runs(name)
     X, _ = models.constrained_data()
@@ -212,7 +209,7 @@ def test_arviz_shows_no_estimate_as_log_density(name, constrained_runs):
     assert idata["sample_stats"]["log_weight"].shape == (2, 60)
 
 
-@every_kernel
+@one_kernel
 def test_full_energy_of_a_subsampled_model(name):
     """`energy="full"` sees all rows: the energies are those of the model without subsampling."""
     y = models.normal_data()
@@ -225,7 +222,7 @@ def test_full_energy_of_a_subsampled_model(name):
     )
 
 
-@every_kernel
+@one_kernel
 def test_refresh_brings_the_energy_up_to_date(name):
     y = models.normal_data()
     kernel = models.normal_kernel(name, energy="full")

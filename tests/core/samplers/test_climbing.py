@@ -117,6 +117,7 @@ def test_a_barrier_of_40_nats_is_crossed_all_the_time(over_40_nats):
     assert np.all(np.abs(inside.mean(0) - 1) < 4 * spread)
 
 
+@pytest.mark.slow
 def test_theta_is_that_of_the_exact_energies_over_20_nats(over_40_nats):
     state = over_40_nats.last_state
     for chain in range(16):
