@@ -4,11 +4,13 @@ import jax.numpy as jnp
 import models
 import numpy as np
 import pytest
+from jax import random
 from scipy import stats
 
 from numpyro_contour import SGHMC, SGLD, SGNHT, CyclicalSGLD, to_inference_data, weighted_samples
-from numpyro_contour.adaptation.tuning import NOISE_SHARE
+from numpyro_contour.adaptation.tuning import NOISE_SHARE, initial_tuning
 from numpyro_contour.examples import mixture
+from numpyro_contour.kernels import langevin_moves, nose_hoover_moves, underdamped_moves
 
 pytestmark = pytest.mark.quick_compilation
 
@@ -55,6 +57,27 @@ def test_scales_over_two_orders(name):
     assert (error < 0.03).all()
     idata = to_inference_data(mcmc)
     assert idata["warmup"]["relaxation_times"].min() > 100
+
+
+def test_the_step_of_each_kind_of_moves():
+    """With momentum c it takes the time of a Langevin step, where noise and mixing allow it."""
+    tuning = initial_tuning(1, None, 0.04)
+
+    def step(moves, tuning):
+        return float(moves.found_step(tuning, jnp.ones(()), True).step_size)
+
+    assert step(langevin_moves(), tuning) == pytest.approx(0.04)
+    for moves in (underdamped_moves(0.7), nose_hoover_moves(0.7)):
+        assert step(moves, tuning) == pytest.approx(1.7 * 0.04)
+        noisy = tuning._replace(gradient_noise=jnp.array([50.0]))
+        assert step(moves, noisy) == pytest.approx(2 * NOISE_SHARE * 0.3 / 50)
+    assert step(underdamped_moves(0.7), initial_tuning(1, None, 0.4)) == pytest.approx(0.2)
+
+    def first_step(kernel_class):
+        kernel = kernel_class(potential_fn=lambda x: 0.5 * jnp.sum(x**2))
+        return float(kernel.init(random.key(0), 100, jnp.ones(1)).step_size)
+
+    assert first_step(CyclicalSGLD) == pytest.approx(2 * first_step(SGLD))
 
 
 @pytest.mark.slow

@@ -225,6 +225,27 @@ def test_energies_are_exported_as_the_models_own(regression_run, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
+def test_weights_are_psi_at_the_energy_over_all_rows_averaged_over_the_noise(regression_run):
+    mcmc, _ = regression_run
+    run = FinishedRun.of(mcmc)
+    full, partition = full_energies(run), run.state.partition
+    xi = np.linspace(-6, 6, 4001)
+    density = np.exp(-0.5 * xi**2) / np.exp(-0.5 * xi**2).sum()
+    _, expected = weighted_samples(mcmc, energy="estimate")
+    for chain, log_weights in enumerate(expected):
+        nodes = run.log_psi_nodes(chain, run.fields["log_theta"][chain])
+        lower, width = float(partition.lower[chain]), float(partition.width[chain])
+        places = lower + width * (np.arange(nodes.shape[1]) + run.node_offset)
+        for draw, log_psi in enumerate(nodes):
+            around = full.energy[chain, draw] + full.noise[chain, draw] * xi
+            felt = density @ np.interp(around, places, log_psi)
+            seen = float(run.fields["potential_energy_estimate"][chain, draw])
+            log_weights[draw] += run.settings["zeta"] * (felt - np.interp(seen, places, log_psi))
+        log_weights -= np.log(np.exp(log_weights).mean())
+    np.testing.assert_allclose(weighted_samples(mcmc)[1], expected, atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:The energy partition of chain")
 def test_passes_over_all_data_are_made_once_a_run(regression_run):
     mcmc, _ = regression_run
     first = full_energies(FinishedRun.of(mcmc))
