@@ -40,9 +40,6 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE / processor())
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"
 
-# Where a program came from is written into it, for a fifth of the time that lowering takes.
-os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
-
 # The older emitters of loops compile twice as fast, programs that are not split for parallel
 # compilation in two thirds of the time, and LLVM's first level of optimization takes another
 # quarter off, for runs as fast. XLA ends a process that gives a flag it does not know, so it is

@@ -5,6 +5,7 @@ import re
 import warnings
 
 import arviz as az
+import models
 import numpy as np
 import pytest
 import xarray as xr
@@ -48,9 +49,7 @@ def test_the_fault_of_a_run_is_named_first(name):
 
 @pytest.mark.slow
 @pytest.mark.quick_compilation
-@pytest.mark.parametrize(
-    "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
-)
+@pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", among=models.KINDS))
 def test_a_file_tells_what_the_run_tells(name, two_chains, tmp_path):
     idata = to_inference_data(two_chains(name))
     report = diagnose(idata)

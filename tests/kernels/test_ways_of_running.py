@@ -20,18 +20,16 @@ FIRST = ("ContourSGLD", "ReplicaExchangeSGHMC")
 every_kernel = pytest.mark.parametrize("name", models.of_first_tier(*FIRST))
 
 
-def others(names, count):
-    """The kernels of these that are not among the first."""
-    return tuple(name for name in names if name not in FIRST[:count])
+def others(names, tested):
+    """The kernels of these that are not tested already."""
+    return tuple(name for name in names if name not in tested)
 
 
 # What is the adaptor's alone is tested on one kernel of each kind of state.
-kinds = pytest.mark.parametrize("name", [in_second_tier("SGLD"), *FIRST])
+kinds = pytest.mark.parametrize("name", models.of_first_tier(*FIRST, among=models.KINDS))
 # One kernel and, in the second tier, the others.
 one_kernel = pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD"))
-one_kind = pytest.mark.parametrize(
-    "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
-)
+one_kind = pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", among=models.KINDS))
 
 
 @functools.cache
@@ -89,7 +87,9 @@ for name in sys.argv[1:]:
 """
 
 
-@pytest.mark.parametrize("names", [FIRST[:1], in_second_tier(others(models.KINDS, 1))], ids=len)
+@pytest.mark.parametrize(
+    "names", [FIRST[:1], in_second_tier(others(models.KINDS, FIRST[:1]))], ids=len
+)
 def test_parallel_chains_on_two_devices(names, run_python):
     flags = "--xla_force_host_platform_device_count=2"
     assert run_python(PARALLEL, *names, XLA_FLAGS=flags).split() == list(names)
@@ -310,7 +310,7 @@ for name in sys.argv[1:]:
 """
 
 
-@pytest.mark.parametrize("names", [FIRST, in_second_tier(others(models.KERNELS, 2))], ids=len)
+@pytest.mark.parametrize("names", [FIRST, in_second_tier(others(models.KERNELS, FIRST))], ids=len)
 def test_float64(names, run_python):
     assert run_python(FLOAT64, *names, JAX_ENABLE_X64="1").split() == list(names)
 

@@ -299,9 +299,7 @@ def test_the_comparison_rejects_biased_estimates(wrong):
     assert z_scores(estimate, with_gradient(case.exact, z)).max() > 2 * LIMIT
 
 
-@pytest.mark.parametrize(
-    "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
-)
+@pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", among=models.KINDS))
 def test_a_chain_sees_fresh_rows_at_every_step(name):
     """With a step too small to move, the energies are independent estimates at one place."""
     case, steps, partition = CASES["groups"], 2000, EnergyPartition(50, 250, 20)

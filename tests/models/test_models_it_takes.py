@@ -31,7 +31,7 @@ from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 pytestmark = pytest.mark.quick_compilation
 
 one_kernel = pytest.mark.parametrize(
-    "name", ["ContourSGLD", *map(in_second_tier, ("SGLD", "ReplicaExchangeSGHMC"))]
+    "name", models.of_first_tier("ContourSGLD", among=models.KINDS)
 )
 
 STRATEGIES = {
