@@ -17,6 +17,8 @@ NOISE_SHARE = 0.2
 LARGEST_STEP_SIZE = 0.45
 #: step size from which tuning starts
 FIRST_STEP_SIZE = 0.1
+# The least variance of an energy's noise, in nats squared, that flattening is held to bear.
+_LEAST_BEARABLE = 1.0
 #: in place of a divisor of 0
 TINY = 1e-30
 
@@ -62,6 +64,15 @@ def initial_tuning(
         scale=zeros,
         descended=jnp.zeros((), dtype),
     )
+
+
+def bearable_noise(size: int) -> float:
+    """The variance of an energy's noise that flattening can bear, in nats squared.
+
+    It is the variance of the energy itself over a Gaussian posterior of so many coordinates, and at
+    least that of a nat. Energies with more of it teach neither theta nor the partition.
+    """
+    return max(_LEAST_BEARABLE, size / 2)
 
 
 def positive_or_one(temperature: jax.Array) -> jax.Array:

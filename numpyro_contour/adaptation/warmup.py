@@ -21,8 +21,12 @@ from numpyro_contour.adaptation.moments import DrawMoments, no_draw_moments, no_
 from numpyro_contour.adaptation.plan import Plan, Progress
 from numpyro_contour.adaptation.settle import measure_noise
 from numpyro_contour.adaptation.tune import TUNE, renew_step
-from numpyro_contour.adaptation.tuning import Tuning
+from numpyro_contour.adaptation.tuning import Tuning, bearable_noise
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+
+# Energies with more noise than flattening can bear count only where there are no others: their log
+# weights are so much lower.
+_DISCOUNT = 50.0
 
 
 class History(NamedTuple):
@@ -186,6 +190,7 @@ def record_draw(
     warmup: Warmup,
     energies: jax.Array,
     log_weights: jax.Array,
+    noise: jax.Array,
     log_psi: Callable[[jax.Array], jax.Array] | None = None,
 ) -> tuple[Warmup, StageEnergies]:
     """The warm-up with the energies of a draw of the kernel's sampler, and what they say.
@@ -195,6 +200,7 @@ def record_draw(
         warmup: the warm-up so far.
         energies: potential energies of the draw's steps, (steps,).
         log_weights: their log importance weights.
+        noise: the variances of their noise, 0 where it is not known.
         log_psi: log weights of energies by the last theta, in place of those of their own time:
             where theta has moved by many nats, these are those of a few steps. None (default) for
             their own.
@@ -203,6 +209,8 @@ def record_draw(
     per_draw = energies.shape[0]
     start = here.since == 0
     buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), no_energies(), warmup.energies)
+    limit = bearable_noise(warmup.tuning.preconditioner.shape[-1])
+    log_weights = jnp.where(noise > limit, log_weights - _DISCOUNT, log_weights)
     buffer = record_energies(
         buffer, energies, log_weights, here.since * per_draw, here.total * per_draw
     )
@@ -218,7 +226,11 @@ def record_draw(
     pilot_sd = jnp.where(is_pilot & here.ends, found.sd, warmup.pilot_sd)
     renews = here.ends & plan.flag("renews_partition", here.number)
     seen = StageEnergies(here, found, is_pilot, renews)
-    return warmup._replace(energies=buffer, pilot_sd=pilot_sd), seen
+    # The mean over the stage, where it is told: anchors may have come since it was measured.
+    told, known = jnp.mean(noise), warmup.tuning.energy_noise
+    mean = jnp.where(start, told, known + (told - known) / (here.since + 1))
+    tuning = warmup.tuning._replace(energy_noise=jnp.where(told > 0, mean, known))
+    return warmup._replace(energies=buffer, pilot_sd=pilot_sd, tuning=tuning), seen
 
 
 def end_draw(

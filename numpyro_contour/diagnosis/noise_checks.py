@@ -7,6 +7,7 @@ import numpy as np
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.flatness import noise_in_bins
+from numpyro_contour.statistics.noise import noise_at_energies, noise_at_energies_text
 
 # Noise that is wider blurs bins and is no longer the small correction that weights allow for.
 _MOST_BINS = 3.0
@@ -44,7 +45,7 @@ def energy_noise(evidence: Evidence) -> list[Verdict]:
     in_use = evidence.per_chain("warmup", "control_variate")
     which = "`energy='full'` or larger minibatches"
     if in_use is None or not in_use.any():
-        which += ", or `energy='control_variate'` where there is one mode"
+        which += ", or `energy='control_variate'`"
     advice = (
         "Lower barriers drown in it, and what chains agree on may be one mode of several: use "
         f"{which}."
@@ -53,7 +54,7 @@ def energy_noise(evidence: Evidence) -> list[Verdict]:
 
 
 def anchors(evidence: Evidence) -> list[Verdict]:
-    """Whether one anchor of the control variate serves the whole posterior."""
+    """Whether the anchors of the control variate serve the whole posterior."""
     in_use = evidence.per_chain("warmup", "control_variate")
     noise = evidence.per_draw("energy_noise")
     if in_use is None or noise is None or not evidence.is_contour or not in_use.any():
@@ -67,12 +68,21 @@ def anchors(evidence: Evidence) -> list[Verdict]:
     is_bad = share >= _MOST_NOISY_SHARE
     elsewhere = f", but {np.median(noise[bad]):.3g} nats in {share:.0%} of it" if bad.any() else ""
     words = (
-        f"One anchor {'does not serve' if is_bad else 'serves'} the whole posterior: the noise of "
-        f"the control variate is {median:.3g} nats in the median{elsewhere} (limit "
-        f"{_MOST_NOISY_SHARE:.0%})."
+        f"{_anchors_serve(evidence, not is_bad)} the whole posterior: the noise of the control "
+        f"variate is {median:.3g} nats in the median{elsewhere} (limit {_MOST_NOISY_SHARE:.0%}). "
+        f"{noise_at_energies_text(noise_at_energies(noise, evidence.energy))}"
     )
     advice = (
-        "Little is flattened there, and steps are too noisy: use `energy='full'` or larger "
-        "minibatches."
+        "Little is flattened there, and steps are too noisy. Anchors are placed in the warm-up, "
+        "where chains go: a longer warm-up, more chains or larger minibatches may mend it, and "
+        "`energy='full'` does."
     )
     return [verdict("anchor", share, _MOST_NOISY_SHARE, is_bad, words, advice)]
+
+
+def _anchors_serve(evidence: Evidence, good: bool) -> str:
+    numbers = evidence.per_chain("warmup", "anchors")
+    number = 1 if numbers is None else int(numbers.max())
+    if number == 1:
+        return "One anchor serves" if good else "One anchor does not serve"
+    return f"{number} anchors {'serve' if good else 'do not serve'}"

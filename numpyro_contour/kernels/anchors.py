@@ -12,8 +12,10 @@ import jax.numpy as jnp
 from jax import lax, random
 
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.core.samplers.chain import Chain
 from numpyro_contour.kernels.energy_source import EnergySource, anchors_of
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.models.all_rows import FullData
@@ -21,19 +23,17 @@ from numpyro_contour.models.estimators.anchors import (
     Anchor,
     Anchors,
     anchor_at,
+    distances,
     nearest,
     no_anchors,
     slot_to_fill,
     with_anchor,
     with_hessian,
 )
-from numpyro_contour.models.estimators.control_variate import least_noisy, variance_on_rows
+from numpyro_contour.models.estimators.first_anchor import least_noisy
+from numpyro_contour.models.estimators.noise import variances_on_rows
 from numpyro_contour.models.model_potential import ModelPotential
 
-# Standard deviation of the noise of energies from which an anchor is placed, in those of the
-# energy itself over a Gaussian posterior, and at least in nats.
-_NOISE_SHARE = 1.0
-_LEAST_NOISE = 1.0
 # The second order begins where it leaves at most this share of the noise's variance.
 _WORTH_A_HESSIAN = 0.1
 # Minibatches from which that is judged.
@@ -42,9 +42,11 @@ _COMPARED = 8
 _FORGETTING = 0.99
 
 
-def first_anchors(chosen: str | Callable, like: Any) -> Anchors | tuple[()]:
+def first_anchors(source: EnergySource, chosen: str | Callable, like: Any) -> Anchors | tuple[()]:
     """The anchors before there are any; () where none will be."""
-    return no_anchors(ravel(like).shape[0]) if chosen == "control_variate" else ()
+    if chosen != "control_variate":
+        return ()
+    return no_anchors(ravel(like).shape[0], source.orders(like))
 
 
 # ---------------------------------------------------------------------- where a stage has settled
@@ -108,7 +110,7 @@ def _anchored(
     anchors, position = state.warmup.anchors, state.sampler.chain.position
     full_data = source.full_data(potential, state.z)
     old = jax.tree.map(lambda x: x[0], anchors.slots)
-    new = anchor_at(full_data, jnp.where(descended, position, mean))
+    new = anchor_at(full_data, jnp.where(descended, position, mean), anchors)
     preconditioner = state.warmup.tuning.preconditioner
     best = least_noisy(
         key,
@@ -121,7 +123,7 @@ def _anchored(
     )
     if best.hessian.shape[-1]:
         bent = partial(with_hessian, full_data)
-        best = lax.cond(anchors.order > 1, bent, lambda x: x, best)
+        best = lax.cond(anchors.order == 2, bent, lambda x: x, best)
     anchors = with_anchor(anchors, jnp.zeros((), jnp.int32), best)
     anchors = anchors._replace(metric=1 / preconditioner)
     return _relative_to(method, state._replace(rng_key=rng_key), anchors)
@@ -167,75 +169,131 @@ def follow(
     if not anchors:
         return state
     assert potential is not None
-    like = jax.tree.map(lambda x: x[0], state.z)
-    full_data = source.full_data(potential, like)
     visited = jax.vmap(method.visited)(state.sampler)
-    positions = visited.position.reshape(-1, visited.position.shape[-1])
-    variances = jnp.nan_to_num(visited.energy_noise.reshape(-1), posinf=0.0)
-    worst = jnp.argmax(variances)
-    bearable = max(_LEAST_NOISE**2, _NOISE_SHARE**2 * positions.shape[-1] / 2)
-    rows, minibatch = (_rows(full_data, which) for which in (0, 1))
-    passes = 1.0 * jnp.sum(anchors.passes) + 1
-    affordable = passes * rows <= jnp.sum(1.0 * visited.steps) * minibatch
+    noise = jnp.nan_to_num(visited.energy_noise, posinf=0.0)
     here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
     places = jnp.any(plan.flag("places_anchors", here.number)) & jnp.any(anchors.in_use)
+    too_noisy = jnp.max(noise) > bearable_noise(visited.position.shape[-1])
 
     used = jax.vmap(nearest)(anchors, state.sampler.chain.position)
     counted = jax.vmap(lambda uses, k: (_FORGETTING * uses).at[k].add(1.0))(anchors.uses, used)
-    anchors = anchors._replace(uses=counted)
-    state = state._replace(warmup=state.warmup._replace(anchors=anchors))
+    state = _with_anchors(state, anchors._replace(uses=counted))
 
-    has_second = bool(anchors.slots.hessian.shape[-1])
-    bent = partial(with_hessian, full_data)
+    def followed(state: Any) -> Any:
+        return _less_noisy(source, method, potential, state, visited, noise)
 
-    def of_second_order(anchors: Anchors) -> Anchors:
-        """The anchors of all chains, with Hessians from when these take most of the noise away."""
-        if not has_second:
-            return anchors
-        owner = worst // (len(positions) // len(used))
-        of_owner = jax.tree.map(lambda x: x[owner], anchors)
-        variances = variance_on_rows(potential, like)
-        key = random.fold_in(state.rng_key[0], 1)
-        first, second = jax.vmap(
-            lambda k: variances(potential.plates.draw(k), positions[worst], of_owner)
-        )(random.split(key, _COMPARED)).mean(0)
-        begins = (anchors.order[0] == 1) & (second < _WORTH_A_HESSIAN * first)
+    return lax.cond(places & too_noisy, followed, lambda x: x, state)
 
-        def with_hessians(anchors: Anchors) -> Anchors:
-            slots = lax.map(
-                lambda of_chain: lax.map(
-                    lambda slot: lax.cond(slot.weight > 0, bent, lambda x: x, slot), of_chain
-                ),
-                anchors.slots,
-            )
-            return anchors._replace(slots=slots, order=jnp.full_like(anchors.order, 2))
 
-        return lax.cond(begins, with_hessians, lambda x: x, anchors)
+def _less_noisy(
+    source: EnergySource,
+    method: Method,
+    potential: ModelPotential,
+    state: Any,
+    visited: Chain,
+    noise: jax.Array,
+) -> Any:
+    """The states of all chains with anchors by which their energies have less noise.
 
-    def placed(state: Any) -> Any:
-        anchors = of_second_order(state.warmup.anchors)
-        new = anchor_at(full_data, positions[worst])
-        if has_second:
-            new = lax.cond(anchors.order[0] > 1, bent, lambda x: x, new)
+    Args:
+        source: where energies come from.
+        method: the kernel's method.
+        potential: the model's potential energy.
+        state: the states of all chains.
+        visited: the chains that their samplers move, (chains, replicas, ...).
+        noise: the variance of their energies' noise, (chains, replicas).
+    """
+    anchors, like = state.warmup.anchors, jax.tree.map(lambda x: x[0], state.z)
+    orders, full_data = source.orders(like), source.full_data(potential, like)
+    chain, replica = jnp.unravel_index(jnp.argmax(noise), noise.shape)
+    position = visited.position[chain, replica]
+    on_rows = variances_on_rows(potential, like)
+    keys = random.split(random.fold_in(state.rng_key[0], 1), _COMPARED)
+    levels = jax.vmap(
+        lambda key: on_rows(
+            potential.plates.draw(key), position, jax.tree.map(lambda x: x[chain], anchors)
+        )
+    )(keys).mean(0)
+    anchors = _within_reach(anchors, position, chain, levels)
+    if orders == (1, 2):
+        worth_it = (anchors.order[0] == 1) & (levels[2] < _WORTH_A_HESSIAN * levels[1])
+        bent = partial(_with_hessians, full_data)
+        anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
+
+    rows, minibatch = (_rows(full_data, which) for which in (0, 1))
+    looked_at = jnp.sum(1.0 * visited.steps) * minibatch
+    affordable = (1.0 * jnp.sum(anchors.passes) + 1) * rows <= looked_at
+    needed = levels[anchors.order[0]] > bearable_noise(position.shape[0])
+
+    def placed(anchors: Anchors) -> Anchors:
+        new = anchor_at(full_data, position, anchors)
+        if 2 in orders:
+            bent = partial(with_hessian, full_data)
+            new = lax.cond(anchors.order[0] == 2, bent, lambda x: x, new)
         usable = jnp.isfinite(new.energy.high) & jnp.isfinite(new.gradient).all()
         new = new._replace(weight=1.0 * usable)
         slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
         filled = jax.vmap(lambda a: with_anchor(a, slot, new))(anchors)
         # A pass is counted once, however many chains it serves.
-        filled = filled._replace(passes=anchors.passes.at[0].add(1))
-        state = state._replace(warmup=state.warmup._replace(anchors=filled))
-        energy = source.estimator("control_variate", potential, like, state.warmup)
+        return filled._replace(passes=anchors.passes.at[0].add(1))
 
-        def evaluated_anew(state: Any) -> Any:
-            """No chain keeps an energy whose noise happened to be low."""
-            rng_key, key = random.split(state.rng_key)
-            sampler = method.evaluate_anew(key, state.sampler, energy(state.warmup))
-            return state._replace(sampler=sampler, rng_key=rng_key)
+    anchors = lax.cond(affordable & needed, placed, lambda x: x, anchors)
+    state = _with_anchors(state, anchors)
+    energy = source.estimator("control_variate", potential, like, state.warmup)
 
-        return jax.vmap(evaluated_anew)(state)
+    def evaluated_anew(state: Any) -> Any:
+        """No chain keeps an energy whose noise happened to be low."""
+        rng_key, key = random.split(state.rng_key)
+        sampler = method.evaluate_anew(key, state.sampler, energy(state.warmup))
+        return state._replace(sampler=sampler, rng_key=rng_key)
 
-    place = places & affordable & (variances[worst] > bearable)
-    return lax.cond(place, placed, lambda x: x, state)
+    return jax.vmap(evaluated_anew)(state)
+
+
+def _within_reach(
+    anchors: Anchors, position: jax.Array, chain: jax.Array, levels: jax.Array
+) -> Anchors:
+    """The anchors of all chains, where the one of a chain at a position is known to be too far.
+
+    Args:
+        anchors: the anchors of all chains.
+        position: where a chain is, (d,).
+        chain: its number.
+        levels: the variances of a minibatch's energy there: alone, and by each order, (3,).
+    """
+    of_chain = jax.tree.map(lambda x: x[chain], anchors)
+    squares = distances(of_chain, position)
+    number = jnp.argmin(squares)
+    too_far = levels[0] < levels[of_chain.order]
+    limit = jnp.where(too_far, squares[number], jnp.inf)
+    reach = anchors.slots.reach
+    # The first anchor is each chain's own, the others are those of all.
+    mine = (jnp.arange(reach.shape[0]) == chain) | (number > 0)
+    shorter = jnp.minimum(reach[:, number], jnp.where(mine, limit, jnp.inf))
+    return anchors._replace(slots=anchors.slots._replace(reach=reach.at[:, number].set(shorter)))
+
+
+def _with_hessians(full_data: FullData, anchors: Anchors) -> Anchors:
+    """The anchors of all chains with their Hessians; all but the first are those of all chains."""
+    bent = partial(with_hessian, full_data)
+    slots = anchors.slots
+    first = lax.map(bent, jax.tree.map(lambda x: x[:, 0], slots)).hessian
+    shared = lax.map(
+        lambda slot: lax.cond(slot.weight > 0, bent, lambda x: x, slot),
+        jax.tree.map(lambda x: x[0], slots),
+    ).hessian
+    hessians = jnp.broadcast_to(shared, slots.hessian.shape).at[:, 0].set(first)
+    passes = anchors.passes + 1
+    passes = passes.at[0].add(jnp.sum(slots.weight[0, 1:] > 0).astype(passes.dtype))
+    return anchors._replace(
+        slots=slots._replace(hessian=hessians),
+        passes=passes,
+        order=jnp.full_like(anchors.order, 2),
+    )
+
+
+def _with_anchors(state: Any, anchors: Anchors) -> Any:
+    return state._replace(warmup=state.warmup._replace(anchors=anchors))
 
 
 def _rows(full_data: FullData, which: int) -> float:
@@ -253,11 +311,12 @@ def anchored_on_new_data(source: EnergySource, potential: ModelPotential | None,
     full_data = source.full_data(potential, state.z)
 
     def anew(anchor: Anchor) -> Anchor:
-        found = anchor_at(full_data, anchor.position)._replace(weight=anchor.weight)
+        found = anchor_at(full_data, anchor.position, anchors)
+        found = found._replace(weight=anchor.weight, reach=anchor.reach)
         if not anchor.hessian.shape[-1]:
             return found
         bent = partial(with_hessian, full_data)
-        return lax.cond(anchors.order > 1, bent, lambda x: x, found)
+        return lax.cond(anchors.order == 2, bent, lambda x: x, found)
 
     slots = lax.map(
         lambda anchor: lax.cond(anchor.weight > 0, anew, lambda x: x, anchor), anchors.slots

@@ -44,7 +44,7 @@ class ChainDraws:
         z = find_position(key_position, potential, parts.init_strategy, init_params)
         warmup: Any = ()
         if plan is not None:
-            anchors = first_anchors(chosen, z)
+            anchors = first_anchors(parts.source, chosen, z)
             warmup = initial_warmup(plan, parts.scaling.initial_tuning(z), anchors)
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
-from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.estimators import choice
@@ -52,7 +52,7 @@ class EnergySource:
     @property
     def asks_for_control_variate(self) -> bool:
         """Whether a control variate is asked for by name."""
-        return self.energy == "control_variate"
+        return self.energy in choice.CONTROL_VARIATES
 
     def model_or_fail(self) -> Callable:
         """The model.
@@ -71,6 +71,11 @@ class EnergySource:
     def potential(self, args: tuple, kwargs: dict | None) -> ModelPotential | None:
         """The potential energy of the model, None for a potential function."""
         return None if self.model is None else self.model_potential(args, kwargs)
+
+    def orders(self, like: Any) -> tuple[int, ...]:
+        """The orders of a control variate among which the noise decides."""
+        assert not callable(self.energy)
+        return choice.orders_of(self.energy, ravel(like).shape[0])
 
     def full_data(self, potential: ModelPotential, like: Any) -> FullData:
         """The model over all rows of its subsample plates, in chunks of bounded memory."""
@@ -109,7 +114,10 @@ class EnergySource:
             # One order for all chains.
             order = jnp.max(jnp.where(anchors.in_use, anchors.order, 0)) if anchors else 0
             warms_up = jnp.any(warmup.iteration < warmup.length) if warmup else False
-            function = choice.of_model(chosen, potential, like, self.chunk_bytes, order, warms_up)
+            orders = self.orders(like) if anchors else ()
+            function = choice.of_model(
+                chosen, potential, like, self.chunk_bytes, orders, order, warms_up
+            )
 
         def of_chain(warmup: Any) -> PotentialAndGrad:
             anchors = anchors_of(warmup)

@@ -59,7 +59,9 @@ def to_inference_data(
       deviation of the gradient estimate, `gradient_noise`, and how often the chain had time to
       forget its place while draws were collected, `relaxation_times`, of each (chain, coordinate);
       the standard deviation of the energy estimate, `energy_noise`, also in bin widths,
-      `energy_noise_in_bins`, and `control_variate`, 1 where it is in use (chain,);
+      `energy_noise_in_bins`; `control_variate`, 1 where it is in use, its `order` (3 for an
+      expansion in the data), the number of its `anchors` and of the `passes` over all rows that
+      placed them, each (chain,);
       `gradient_noise_share`, the share of the gradient's noise in the noise of a step (chain,
       coordinate);
     - `equipartition`: of each unconstrained coordinate the mean of :math:`(x_i - \mu_i)\,

@@ -11,7 +11,10 @@ from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.window import SD_RANGE
 from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.statistics.noise import noise_at_energies, noise_at_energies_text
 
+#: what a control variate expands, by its order
+EXPANSIONS = {1: "first order", 2: "second order", 3: "by the data"}
 # A chain whose energy varies by less than this share of itself is at rest: float32 rounds so much.
 _AT_REST = 1e-7
 
@@ -40,6 +43,8 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
         weight = _float64(run.anchors.slots.weight)
         values["control_variate"] = (("chain",), weight.any(1).astype(int))
         values["anchors"] = (("chain",), (weight > 0).sum(1))
+        for name, counted in (("order", run.anchors.order), ("passes", run.anchors.passes)):
+            values[name] = (("chain",), np.asarray(counted))
     found = run.relaxation_times()
     if found is not None:
         values["relaxation_times"] = (("chain", "coordinate"), found.times)
@@ -76,9 +81,23 @@ def noise_text(run: FinishedRun) -> str | None:
         share = float(group["gradient_noise_share"].max("coordinate").median())
         text += f", gradient at most {share:.1%} of a step's noise"
     if "control_variate" in group:
-        used, chains = int(group["control_variate"].sum()), group.sizes["chain"]
-        text += f"; control variate in use in {used} of {chains} chains"
+        text += f"; {_control_variate_text(group)}"
+    known = run.computed.get("full_energies")
+    if known is not None:
+        levels = noise_at_energies(known.noise, known.energy)
+        text += f"\n{noise_at_energies_text(levels)}"
     return text
+
+
+def _control_variate_text(group: xr.Dataset) -> str:
+    used, chains = int(group["control_variate"].sum()), group.sizes["chain"]
+    text = f"control variate in use in {used} of {chains} chains"
+    if not used:
+        return text
+    order = EXPANSIONS[int(group["order"].max())]
+    number, passes = int(group["anchors"].max()), int(group["passes"].sum())
+    plural = "" if number == 1 else "s"
+    return text + f", {order} at {number} anchor{plural}, placed by {passes} passes over all rows"
 
 
 def _median_and_worst(by_chain: xr.DataArray, form: str) -> str:

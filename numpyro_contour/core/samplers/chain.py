@@ -154,7 +154,7 @@ def advance(
     multiplier: jax.Array | float,
     ceiling: jax.Array | None = None,
     multiplier_variance: jax.Array | float = 0.0,
-    noisy: bool = False,
+    noise_limit: float | None = None,
 ) -> Chain:
     r"""One attempt to move: a proposal y, and one evaluation of the potential energy and gradient.
 
@@ -174,9 +174,10 @@ def advance(
             flattened.
         ceiling: c, a potential energy in nats. None (default) for none.
         multiplier_variance: the variance of the multiplier. Defaults to 0.
-        noisy: whether energies are noisy. The ceiling is then lifted for a chain whose steps have
-            become small: where noise alone reaches the ceiling, the chain would never get away.
-            Defaults to False.
+        noise_limit: the variance of an energy's noise up to which it is trusted. The ceiling is
+            lifted for energies with more, and for a chain whose steps have become small: where
+            noise alone reaches the ceiling, the chain would never get away. None (default) where
+            energies are exact.
 
     Returns:
         The `Chain` after the attempt.
@@ -210,7 +211,10 @@ def advance(
     accepted = all_finite(proposal.position, energy, gradient)
     if ceiling is not None:
         lower = (energy <= ceiling) | (energy <= chain.potential_energy)
-        accepted &= (lower | (chain.guard.step_scale <= SMALL_SCALE)) if noisy else lower
+        if noise_limit is not None:
+            untold = (noise > noise_limit) | (chain.energy_noise > noise_limit)
+            lower |= untold | (chain.guard.step_scale <= SMALL_SCALE)
+        accepted &= lower
 
     def choose(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)

@@ -84,7 +84,7 @@ def contour(
     random_field: str = "consistent",
     weight: str = "consistent",
     margin: jax.Array | None = None,
-    noisy: bool = False,
+    noise_limit: float | None = None,
     rho: float = 1.0,
     theta: Any = None,
 ) -> Sampler:
@@ -111,9 +111,10 @@ def contour(
         margin: moves that rise to more than this above the top of the partition are refused, in
             nats. None (default) to refuse none. With noisy energies, steps that the guard has
             reduced to a 32nd are not refused for this.
-        noisy: whether energies are noisy. Their noise is then estimated from each move, and the
-            injected noise is reduced by what it adds to the drift through the multiplier. Defaults
-            to False.
+        noise_limit: the variance of an energy's noise up to which theta learns from it, where the
+            noise is told. The noise is then estimated from each move too, and the injected noise is
+            reduced by what it adds to the drift through the multiplier. None (default) where
+            energies are exact.
         rho: the penalty of "penalized", at least 0. Defaults to 1.
         theta: known probabilities of the bins, (num_bins,), which stay as they are. None (default)
             to learn them.
@@ -171,12 +172,15 @@ def contour(
             return count_visit(before, moved.energy_bin)
         # A refused attempt stands for no time, so theta learns nothing from it.
         chain = moved.chain
-        log_omega = jnp.where(chain.accepted, jnp.log(gain(chain.steps)), -jnp.inf)
+        learns = chain.accepted
+        if noise_limit is not None:
+            learns &= chain.energy_noise <= noise_limit
+        log_omega = jnp.where(learns, jnp.log(gain(chain.steps)), -jnp.inf)
         return learn(random_field, before, moved.energy_bin, log_omega, log_shared, rho)
 
     def multiplier_variance(state: ContourSamplerState) -> jax.Array | float:
         """The variance of the gradient multiplier that the noise of the energy causes."""
-        if not noisy:
+        if noise_limit is None:
             return 0.0
         steps = state.chain.steps
         return variance_under_noise(
@@ -218,9 +222,9 @@ def contour(
             drift.gradient_multiplier,
             None if margin is None else state.partition.upper + margin,
             multiplier_variance(state),
-            noisy,
+            noise_limit,
         )
-        if noisy:
+        if noise_limit is not None:
             energy_noise = update_energy_noise(state.energy_noise, state.chain, chain)
             state = state._replace(energy_noise=energy_noise)
         moved, log_shared = at_chain(state, chain)

@@ -21,6 +21,8 @@ class Trace(NamedTuple):
     potential_energy: jax.Array
     #: log importance weights
     log_weight: jax.Array
+    #: variances of the energies' noise, 0 where they are exact or it is not known
+    energy_noise: jax.Array
 
 
 class Window(NamedTuple):
@@ -107,7 +109,7 @@ def run_window(
         def move(state: Any, keys: jax.Array) -> tuple[Any, Trace]:
             state = sampler.step(keys, state, potential_and_grad)
             record = sampler.observe(state)
-            return state, Trace(record.potential_energy, record.log_weight)
+            return state, _traced(state, record)
 
         if num_steps == 1:
             state, trace = move(state, keys[0])
@@ -131,7 +133,7 @@ def run_window(
         # False as long as no position has a weight, since -inf - -inf is not a number.
         take = uniform < jnp.exp(log_chance - log_total)
         chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
-        trace = Trace(offered.potential_energy, offered.log_weight)
+        trace = _traced(state, offered)
         return (state, chosen, log_total), trace
 
     # The position before the window stays the draw only if every attempt is refused: weight 0.
@@ -144,3 +146,7 @@ def run_window(
     )
     own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
     return state, Window(chosen, log_total - jnp.log(num_steps) + own, trace)
+
+
+def _traced(state: Any, record: Any) -> Trace:
+    return Trace(record.potential_energy, record.log_weight, state.chain.energy_noise)

@@ -12,6 +12,7 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.learn import gain_since
 from numpyro_contour.adaptation.pilot import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
 from numpyro_contour.adaptation.window import renew_partition
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
@@ -157,7 +158,7 @@ class Contour(Method):
             self.random_field,
             self.weight,
             margin,
-            setup.noisy and setup.plan is not None,
+            bearable_noise(setup.size) if setup.noisy and setup.plan is not None else None,
             self.rho,
             self.theta,
         )

@@ -13,8 +13,8 @@ from numpyro_contour.models.all_rows import FullData
 # So many slots, and so many numbers in all of them: what a chain's state may take.
 _SLOTS = 24
 _NUMBERS = 2**21
-# The most coordinates for which the second order is taken: a Hessian costs as many gradients.
-_MOST_OF_SECOND_ORDER = 200
+#: The most coordinates for which the second order is taken: a Hessian costs as many gradients.
+MOST_OF_SECOND_ORDER = 200
 
 
 class Anchor(NamedTuple):
@@ -30,6 +30,8 @@ class Anchor(NamedTuple):
     weight: jax.Array
     #: the Hessian over all data, (d, d); (0, 0) where there are too many coordinates
     hessian: jax.Array
+    #: squared distance beyond which a minibatch alone is known to have less noise
+    reach: jax.Array
 
 
 class Anchors(NamedTuple):
@@ -57,26 +59,31 @@ class Anchors(NamedTuple):
         return jnp.any(self.slots.weight > 0, axis=-1)
 
 
-def no_anchors(size: int) -> Anchors:
-    """Empty slots: before the descent has found a point."""
+def no_anchors(size: int, orders: tuple[int, ...]) -> Anchors:
+    """Empty slots: before the descent has found a point.
+
+    Args:
+        size: number of coordinates.
+        orders: the orders of the expansion that may come, the first one first.
+    """
     number = max(1, min(_SLOTS, _NUMBERS // max(size, 1)))
     dtype = jnp.result_type(float)
     blank = jnp.zeros((number, size), dtype)
-    side = size if size <= _MOST_OF_SECOND_ORDER else 0
+    side = size if 2 in orders else 0
     hessian = jnp.zeros((number, side, side), dtype)
-    slots = Anchor(blank, zero_sum((number,)), blank, jnp.zeros((number,), dtype), hessian)
+    weight, reach = jnp.zeros((number,), dtype), jnp.full((number,), jnp.inf, dtype)
+    slots = Anchor(blank, zero_sum((number,)), blank, weight, hessian, reach)
     count = jnp.zeros((), jnp.int32)
     uses = jnp.zeros((number,), dtype)
-    return Anchors(slots, jnp.ones((size,), dtype), uses, count, jnp.ones((), jnp.int32))
+    return Anchors(slots, jnp.ones((size,), dtype), uses, count, jnp.asarray(orders[0], jnp.int32))
 
 
-def anchor_at(full_data: FullData, position: jax.Array) -> Anchor:
-    """An anchor of first order, by one pass over all data."""
+def anchor_at(full_data: FullData, position: jax.Array, anchors: Anchors) -> Anchor:
+    """An anchor of first order, by one pass over all data, for the slots of these anchors."""
     energy, gradient = full_data.energy_and_gradient(position)
-    size = position.shape[0]
-    side = size if size <= _MOST_OF_SECOND_ORDER else 0
-    hessian = jnp.zeros((side, side), position.dtype)
-    return Anchor(position, energy, gradient, jnp.ones((), position.dtype), hessian)
+    hessian = jnp.zeros(anchors.slots.hessian.shape[-2:], position.dtype)
+    one = jnp.ones((), position.dtype)
+    return Anchor(position, energy, gradient, one, hessian, jnp.inf * one)
 
 
 def with_hessian(full_data: FullData, anchor: Anchor) -> Anchor:
@@ -96,9 +103,15 @@ def nearest(anchors: Anchors, flat: jax.Array) -> jax.Array:
 
 
 def serving(anchors: Anchors, flat: jax.Array) -> tuple[Anchor, jax.Array]:
-    """The anchor that serves a position, and its energy as a difference to the first one's."""
-    number = nearest(anchors, flat)
+    """The anchor that serves a position, and its energy as a difference to the first one's.
+
+    Its weight is 0 where the position is out of its reach.
+    """
+    squares = distances(anchors, flat)
+    number = jnp.argmin(squares)
     anchor = jax.tree.map(lambda x: x[number], anchors.slots)
+    weight = jnp.where(squares[number] <= anchor.reach, anchor.weight, 0.0)
+    anchor = anchor._replace(weight=weight)
     rise = anchor.energy.high - anchors.slots.energy.high[0]
     return anchor, rise + (anchor.energy.low - anchors.slots.energy.low[0])
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numpyro_contour import checks
+from numpyro_contour.models.estimators.anchors import MOST_OF_SECOND_ORDER
 from numpyro_contour.models.estimators.callable import of_callable
 from numpyro_contour.models.estimators.control_variate import control_variate
 from numpyro_contour.models.estimators.estimator import Estimator
@@ -13,7 +14,9 @@ from numpyro_contour.models.estimators.exact import of_all_rows, of_function
 from numpyro_contour.models.estimators.minibatch import plain
 from numpyro_contour.models.model_potential import ModelPotential
 
-ESTIMATORS = ("minibatch", "control_variate", "full")
+#: Names of control variates, and the orders of the expansion among which the noise decides.
+CONTROL_VARIATES = {"control_variate": (1, 2), "first_order": (1,), "second_order": (2,)}
+ESTIMATORS = ("minibatch", *CONTROL_VARIATES, "full")
 
 
 def check_energy(value: Any) -> str | Callable | None:
@@ -21,7 +24,7 @@ def check_energy(value: Any) -> str | Callable | None:
     if value is None or callable(value):
         return value
     if value not in ESTIMATORS:
-        takes = "None, 'minibatch', 'control_variate', 'full' or a callable"
+        takes = f"None, {', '.join(map(repr, ESTIMATORS))} or a callable"
         raise checks.fail("energy", value, takes)
     return value
 
@@ -30,6 +33,8 @@ def chosen(
     energy: str | Callable | None, potential: ModelPotential | None, descends: bool
 ) -> str | Callable:
     """What the argument `energy` means for a model's potential, or for a function's (None).
+
+    It is "control_variate" for every kind of it.
 
     Args:
         energy: the argument.
@@ -47,7 +52,7 @@ def chosen(
             return "full"
         return "control_variate" if descends else "minibatch"
     if energy == "full" or subsampled:
-        return energy
+        return "control_variate" if energy in CONTROL_VARIATES else energy
     if potential is None:
         raise ValueError(
             f"`energy` takes None, 'full' or a callable with `potential_fn`, but got {energy!r}."
@@ -58,11 +63,34 @@ def chosen(
     )
 
 
+def orders_of(energy: str | None, size: int) -> tuple[int, ...]:
+    """The orders of a control variate among which the noise decides.
+
+    Args:
+        energy: the argument, None or one of `CONTROL_VARIATES`.
+        size: number of coordinates.
+
+    Raises:
+        ValueError: a second order is asked for, but there are too many coordinates.
+    """
+    orders = CONTROL_VARIATES[energy or "control_variate"]
+    if size <= MOST_OF_SECOND_ORDER:
+        return orders
+    if orders == (2,):
+        raise ValueError(
+            f"`energy` takes 'second_order' for at most {MOST_OF_SECOND_ORDER} parameters, since "
+            f"an anchor's Hessian costs a gradient over all rows for each, but the model has "
+            f"{size}. Use 'first_order'."
+        )
+    return (1,)
+
+
 def of_model(
     energy: str | Callable,
     potential: ModelPotential,
     like: Any,
     chunk_bytes: int,
+    orders: tuple[int, ...],
     order: Any,
     tells_noise: Any,
 ) -> Estimator:
@@ -73,13 +101,14 @@ def of_model(
         potential: the potential energy of the model.
         like: an unconstrained position.
         chunk_bytes: memory that a pass over all data may take.
-        order: the order of the control variate, 0 where no chain has an anchor.
+        orders: the orders of a control variate that may come.
+        order: the one in use, 0 where no chain has an anchor.
         tells_noise: whether it tells the variance of the energy's noise.
     """
     if callable(energy):
         return of_callable(energy, like)
     if energy == "control_variate":
-        return control_variate(potential, like, order, tells_noise)
+        return control_variate(potential, like, orders, order, tells_noise)
     if energy == "minibatch":
         return plain(potential, like)
     if not potential.plates:
