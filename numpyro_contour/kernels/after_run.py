@@ -14,6 +14,7 @@ from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.contour_state import ContourState
 from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.clusters import Clusters
 
 
 def flattening_of(kernel: Kernel) -> Flattening:
@@ -26,6 +27,14 @@ def flattening_of(kernel: Kernel) -> Flattening:
 def full_data(kernel: Kernel, model_args: tuple, model_kwargs: dict | None, like: Any) -> FullData:
     """The kernel's model over all rows of its subsample plates, in chunks of bounded memory."""
     return kernel.parts.source.full_data(kernel.model_potential(model_args, model_kwargs), like)
+
+
+def clusters(
+    kernel: Kernel, model_args: tuple, model_kwargs: dict | None, like: Any
+) -> Clusters | tuple[()]:
+    """The clusters of the kernel's rows for an expansion in the data, () without one."""
+    potential = kernel.model_potential(model_args, model_kwargs)
+    return kernel.parts.source.expansions(potential, like).clusters
 
 
 def exact_energy(

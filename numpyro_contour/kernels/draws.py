@@ -16,7 +16,7 @@ from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.window import Trace, Window, run_window
-from numpyro_contour.kernels.anchors import anchored_on_new_data, first_anchors
+from numpyro_contour.kernels.anchors import anchored_on_new_data
 from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.start import find_position
@@ -44,8 +44,7 @@ class ChainDraws:
         z = find_position(key_position, potential, parts.init_strategy, init_params)
         warmup: Any = ()
         if plan is not None:
-            anchors = first_anchors(parts.source, chosen, z)
-            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z), anchors)
+            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z))
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen

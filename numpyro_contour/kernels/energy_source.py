@@ -10,12 +10,17 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
-from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.estimators import choice
 from numpyro_contour.models.estimators.callable import of_callable
 from numpyro_contour.models.estimators.exact import of_function
+from numpyro_contour.models.estimators.expansions import (
+    CONTROL_VARIATES,
+    Expansions,
+    expansions_of,
+)
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size
 
@@ -52,7 +57,7 @@ class EnergySource:
     @property
     def asks_for_control_variate(self) -> bool:
         """Whether a control variate is asked for by name."""
-        return self.energy in choice.CONTROL_VARIATES
+        return self.energy in CONTROL_VARIATES
 
     def model_or_fail(self) -> Callable:
         """The model.
@@ -72,10 +77,11 @@ class EnergySource:
         """The potential energy of the model, None for a potential function."""
         return None if self.model is None else self.model_potential(args, kwargs)
 
-    def orders(self, like: Any) -> tuple[int, ...]:
-        """The orders of a control variate among which the noise decides."""
-        assert not callable(self.energy)
-        return choice.orders_of(self.energy, ravel(like).shape[0])
+    def expansions(self, potential: ModelPotential, like: Any) -> Expansions:
+        """The expansions of a control variate that may come."""
+        found = expansions_of(self.energy, potential, like)
+        assert found is not None
+        return found
 
     def full_data(self, potential: ModelPotential, like: Any) -> FullData:
         """The model over all rows of its subsample plates, in chunks of bounded memory."""
@@ -114,9 +120,9 @@ class EnergySource:
             # One order for all chains.
             order = jnp.max(jnp.where(anchors.in_use, anchors.order, 0)) if anchors else 0
             warms_up = jnp.any(warmup.iteration < warmup.length) if warmup else False
-            orders = self.orders(like) if anchors else ()
+            expansions = self.expansions(potential, like) if anchors else None
             function = choice.of_model(
-                chosen, potential, like, self.chunk_bytes, orders, order, warms_up
+                *(chosen, potential, like, self.chunk_bytes, expansions, order, warms_up)
             )
 
         def of_chain(warmup: Any) -> PotentialAndGrad:

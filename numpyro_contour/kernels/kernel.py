@@ -23,9 +23,10 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.driver import Programs, next_draw
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.window import DRAWS
-from numpyro_contour.kernels.anchors import follow, place_anchor
+from numpyro_contour.kernels.anchors import place_anchor, with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.following import follow
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.moves import Moves, langevin_moves
@@ -215,6 +216,9 @@ class Kernel(MCMCKernel):
         if self.parts.plan is not None:
             length = jnp.full_like(state.warmup.length, num_warmup)
             state = state._replace(warmup=state.warmup._replace(length=length))
+            potential = self.parts.source.potential(model_args, model_kwargs)
+            if self.parts.estimator(potential) == "control_variate":
+                state = with_first_anchors(self.parts.source, potential, state)
         return state
 
     def _start_chains(

@@ -39,7 +39,7 @@ class Reference(NamedTuple):
     position: jax.Array
     #: 1 where the run's estimate took the control variate there, else 0
     weight: jax.Array
-    #: the order of the control variate's expansion, 1 or 2
+    #: the order of the control variate's expansion at anchors, 1 or 2
     order: jax.Array | int = 1
 
 
@@ -60,6 +60,9 @@ class FullData:
     #: an unconstrained position: positions are given as flat vectors of its shapes
     like: Any
     chunk_bytes: int = CHUNK_BYTES
+    #: `(position, rows) -> (n,)`, the part of the energies of rows that is noise in a minibatch
+    #: where their data were expanded; None where they were not
+    remainders: Callable | None = None
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -197,6 +200,9 @@ class FullData:
                 rounding = _ROUNDING * (jnp.abs(here) + jnp.abs(there))
                 alike = jnp.abs(smooth - difference) <= rounding
                 difference = jnp.where(alike, smooth, difference)
+            if self.remainders is not None:
+                left = self.remainders(flat, rows[group[0]])
+                return (jnp.where(counted, difference, 0.0), jnp.where(counted, left, 0.0))
             controlled = reference.weight > 0
             expansion = slope + jnp.where(jnp.asarray(reference.order) > 1, 0.5 * bend, 0.0)
             remainder = jnp.where(controlled, difference - expansion, here)

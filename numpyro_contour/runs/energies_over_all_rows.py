@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from tqdm.auto import tqdm
 
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.models.all_rows import Reference
+from numpyro_contour.models.clusters import Clusters
+from numpyro_contour.models.data_expansion import remainders
 from numpyro_contour.models.estimators import choice as estimators
 from numpyro_contour.models.estimators.anchors import Anchors, nearest
 from numpyro_contour.models.jit_on_data import JittedOnData
@@ -54,11 +57,11 @@ def _compute(run: FinishedRun) -> FullEnergies:
         total=chains * draws, desc="energies over all data", disable=hidden, delay=_PATIENCE
     ) as bar:
         for chain in range(chains):
-            for slot, served in _by_anchor(run.anchors, chain, positions[chain]):
+            for server, served in _by_anchor(run.anchors, chain, positions[chain]):
                 for part in chunks(len(served), at_once):
                     rows = served[part]
                     padded = np.resize(rows, min(draws, at_once))
-                    found = evaluate(chain, slot, positions[chain, padded])
+                    found = evaluate(server, positions[chain, padded])
                     energy[chain, rows], noise[chain, rows] = (x[: len(rows)] for x in found)
                     bar.update(len(rows))
     return FullEnergies(energy, noise)
@@ -72,27 +75,33 @@ def _positions(run: FinishedRun) -> np.ndarray:
 
 
 def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
-    """`(chain, anchor, positions) -> (energies, noise)`, and for how many positions at once."""
+    """`(server, positions) -> (energies, noise)`, and for how many positions at once."""
     if callable(run.energy_estimator):
         return _of_callable(run, estimators.of_callable(run.energy_estimator, run.like))
     anchors = run.anchors
-    one = _reference(anchors, 0, 0) if anchors else None
+    one = _reference(anchors, _Server(0, 0, True)) if anchors else None
     data = run.model_args, run.model_kwargs
     _, at_once = run.full_data(*data).sharing(one)
 
+    clusters = _clusters(run)
+
     def at(positions: jax.Array, reference: Reference | None, args: tuple, kwargs: dict) -> Any:
-        full_data, _ = run.full_data(args, kwargs).sharing(reference)
+        full_data = run.full_data(args, kwargs)
+        if clusters and reference is not None:
+            expanded = partial(remainders, full_data.potential, full_data.like, clusters)
+            full_data = replace(full_data, remainders=expanded)
+        full_data, _ = full_data.sharing(reference)
         return jax.vmap(full_data.at, (0, None))(positions, reference)
 
     compiled = JittedOnData(at)
 
-    def evaluate(chain: int, slot: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        reference = _reference(anchors, chain, slot) if anchors else None
+    def evaluate(server: _Server, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        reference = _reference(anchors, server) if anchors else None
         found = compiled(jnp.asarray(positions), reference, *data)
         energy, noise = found.energy.float64(), np.sqrt(np.asarray(found.noise, np.float64))
         if anchors:
-            known = anchors.slots.energy.float64()[chain]
-            energy = energy + (known[slot] - known[0])
+            known = anchors.slots.energy.float64()[server.chain]
+            energy = energy + (known[server.slot] - known[0])
         return energy, noise
 
     if one is not None:
@@ -101,22 +110,39 @@ def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
     return evaluate, at_once
 
 
-def _reference(anchors: Anchors, chain: int, slot: int) -> Reference:
-    slots = anchors.slots
-    return Reference(slots.position[chain, slot], slots.weight[chain, slot], anchors.order[chain])
+def _clusters(run: FinishedRun) -> Clusters | tuple[()]:
+    """The clusters of the rows where these were expanded in their data, else ()."""
+    by_data = bool(run.anchors) and int(np.max(run.anchors.order)) == 3
+    return run.clusters() if by_data else ()
+
+
+class _Server(NamedTuple):
+    """What served a draw: an anchor of a chain, and whether the draw was in its reach."""
+
+    chain: int
+    slot: int
+    within: bool
+
+
+def _reference(anchors: Anchors, server: _Server) -> Reference:
+    place = server.chain, server.slot
+    weight = server.within * anchors.slots.weight[place]
+    return Reference(anchors.slots.position[place], weight, anchors.order[server.chain])
 
 
 def _by_anchor(
     anchors: Anchors | tuple[()], chain: int, positions: np.ndarray
-) -> Iterator[tuple[int, np.ndarray]]:
-    """The numbers of a chain's draws by the anchor that served them."""
+) -> Iterator[tuple[_Server, np.ndarray]]:
+    """The numbers of a chain's draws by what served them."""
     if not anchors:
-        yield 0, np.arange(len(positions))
+        yield _Server(chain, 0, True), np.arange(len(positions))
         return
     of_chain = jax.tree.map(lambda x: x[chain], anchors)
-    numbers = np.asarray(jax.jit(jax.vmap(partial(nearest, of_chain)))(jnp.asarray(positions)))
-    for slot in np.unique(numbers):
-        yield int(slot), np.flatnonzero(numbers == slot)
+    found = jax.jit(jax.vmap(partial(nearest, of_chain)))(jnp.asarray(positions))
+    numbers, within = (np.asarray(x) for x in found)
+    for slot, inside in sorted(set(zip(numbers.tolist(), within.tolist()))):
+        served = np.flatnonzero((numbers == slot) & (within == inside))
+        yield _Server(chain, slot, inside), served
 
 
 def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callable, int]:
@@ -130,8 +156,8 @@ def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callabl
         energy = exact(flat)
         return energy, jnp.std(seen, ddof=1), jnp.mean(seen - energy)
 
-    def evaluate(chain: int, slot: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        keys = random.split(random.key(chain), len(positions))
+    def evaluate(server: _Server, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        keys = random.split(random.key(server.chain), len(positions))
         found = at(keys, jnp.asarray(positions))
         energy, noise, excess = (np.asarray(x, np.float64) for x in found)
         _check_unbiased(excess, noise / np.sqrt(_EVALUATIONS))

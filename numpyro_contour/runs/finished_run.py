@@ -22,6 +22,7 @@ from numpyro_contour.core.arrays.vectors import leaf_names
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.clusters import Clusters
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.schedules import Schedule
 
@@ -164,6 +165,10 @@ class FinishedRun:
     def potential(self, model_args: tuple, model_kwargs: dict) -> ModelPotential:
         """The potential energy of the kernel's model on these arguments."""
         return self.kernel.model_potential(model_args, model_kwargs)
+
+    def clusters(self) -> Clusters | tuple[()]:
+        """The clusters of the rows for an expansion in the data, () without one."""
+        return after_run.clusters(self.kernel, self.model_args, self.model_kwargs, self.like)
 
     def full_data(self, model_args: tuple, model_kwargs: dict) -> FullData:
         """The model over all rows of these arguments, in chunks of bounded memory."""

@@ -13,13 +13,16 @@ from tiers import in_second_tier
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.core.arrays.compensated_sums import add, total, zero_sum
 from numpyro_contour.models.all_rows import FullData, Reference
-from numpyro_contour.models.estimators.anchors import anchor_at, no_anchors, with_anchor
-from numpyro_contour.models.estimators.control_variate import control_variate, least_noisy
+from numpyro_contour.models.estimators.anchors import anchor_at, with_anchor
+from numpyro_contour.models.estimators.control_variate import control_variate
+from numpyro_contour.models.estimators.expansions import Expansions
+from numpyro_contour.models.estimators.first_anchor import least_noisy
 from numpyro_contour.models.model_potential import ModelPotential
 
 pytestmark = pytest.mark.quick_compilation
 
 TEN_MILLION = 10_000_000
+FIRST = Expansions((1,), ())
 
 
 def potential_of(model, *args):
@@ -33,10 +36,10 @@ def test_a_gaussian_likelihood_leaves_no_noise():
     """The energies of rows differ from their expansions by the same amount for every row."""
     y = models.normal_data(mean=2.0, rows=1000)
     potential, like = potential_of(models.normal, y), {"mu": jnp.zeros(())}
-    anchor = anchor_at(FullData(potential, like), jnp.array([1.9]))
-    estimate = control_variate(potential, like, jnp.ones((), int))
+    anchor = anchor_at(FullData(potential, like), jnp.array([1.9]), FIRST.no_anchors(1))
+    estimate = control_variate(potential, like, FIRST, jnp.ones((), int))
     x = jnp.array([2.3])
-    anchors = with_anchor(no_anchors(1), 0, anchor)
+    anchors = with_anchor(FIRST.no_anchors(1), 0, anchor)
     draw = jax.jit(jax.vmap(lambda key: estimate(key, x, anchors)))
     energy, gradient, _ = draw(random.split(random.key(0), 1000))
     # U(x) - U(a) is 112 nats; a minibatch alone has a noise of 316 nats.
@@ -59,7 +62,8 @@ def test_the_anchor_with_the_least_noise_is_taken_or_none():
     y = models.normal_data(mean=0.0, rows=500)
     potential, like = potential_of(absolute, y), {"mu": jnp.zeros(())}
     full_data = FullData(potential, like)
-    anchors = [anchor_at(full_data, jnp.array([x])) for x in (0.9, 0.011)]
+    blank = FIRST.no_anchors(1)
+    anchors = [anchor_at(full_data, jnp.array([x]), blank) for x in (0.9, 0.011)]
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *anchors)
 
     def chosen(x, or_none):
@@ -95,7 +99,7 @@ def test_energies_of_ten_million_rows_are_precise_to_a_hundredth_of_a_nat():
         full_data = FullData(potential, like, 2**24)
         found = jax.vmap(full_data.at, (0, None))(x[:, None], Reference(a, jnp.ones(())))
         full = jax.vmap(lambda x: potential.full({"mean": x}))(jnp.append(x, a))
-        return anchor_at(full_data, a), found, full[:-1] - full[-1]
+        return anchor_at(full_data, a, FIRST.no_anchors(1)), found, full[:-1] - full[-1]
 
     anchor, found, naive = evaluate(rows)
     y = np.asarray(rows, np.float64)

@@ -21,10 +21,10 @@ from numpyro_contour.models.all_rows import CHUNK_BYTES, FullData, Reference
 from numpyro_contour.models.estimators import choice as estimators
 from numpyro_contour.models.estimators.anchors import (
     anchor_at,
-    no_anchors,
     with_anchor,
     with_hessian,
 )
+from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import SubsamplePlates, draw_indices
 
@@ -148,6 +148,7 @@ CASES = {model.__name__: Case(model) for model in [*OWN_SIZE, groups]} | {
 }
 
 MINIBATCHES = 10_000
+ANCHORED = Expansions((1, 2), ())
 # About 80 comparisons at 7e-6 each: one fixed seed in two thousand would fail by chance.
 LIMIT = 4.5
 
@@ -179,9 +180,9 @@ def z_scores(estimate, exact):
 
 def anchors_near(full_data, z, order=1):
     """Two anchors, of which the second is the nearer one."""
-    anchors = no_anchors(ravel(z).shape[0])
+    anchors = ANCHORED.no_anchors(ravel(z).shape[0])
     for number, position in enumerate((ravel(z) - 2.0, 0.8 * ravel(z) + 0.1)):
-        anchor = with_hessian(full_data, anchor_at(full_data, position))
+        anchor = with_hessian(full_data, anchor_at(full_data, position, anchors))
         anchors = with_anchor(anchors, number, anchor)
     return anchors._replace(order=jnp.full((), order))
 
@@ -189,7 +190,7 @@ def anchors_near(full_data, z, order=1):
 def estimator_of(case, energy, z, anchors=()):
     """`key -> [energy, gradient..., variance of the energy]`, the first anchor's energy added."""
     order = anchors.order if anchors else 0
-    estimate = estimators.of_model(energy, case.potential(), z, CHUNK_BYTES, order, True)
+    estimate = estimators.of_model(energy, case.potential(), z, CHUNK_BYTES, ANCHORED, order, True)
 
     def estimated(key):
         value, gradient, *told = estimate(key, ravel(z), anchors)
@@ -276,7 +277,7 @@ def test_the_gradient_is_that_of_the_same_minibatchs_energy(energy, name):
     case = CASES[name]
     potential, z = case.potential(), case.position()
     anchor = anchors_near(FullData(potential, z), z)
-    estimate = estimators.of_model(energy, potential, z, CHUNK_BYTES, 1, False)
+    estimate = estimators.of_model(energy, potential, z, CHUNK_BYTES, ANCHORED, 1, False)
     value = jax.jit(lambda x: estimate(random.key(3), x, anchor)[0])
     _, gradient, *_ = jax.jit(lambda x: estimate(random.key(3), x, anchor))(ravel(z))
     np.testing.assert_allclose(jax.grad(value)(ravel(z)), gradient, rtol=1e-4, atol=1e-3)

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 
 from numpyro_contour.core.arrays.compensated_sums import Sum, zero_sum
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.data_expansion import Home
 
 # So many slots, and so many numbers in all of them: what a chain's state may take.
 _SLOTS = 24
 _NUMBERS = 2**21
-#: The most coordinates for which the second order is taken: a Hessian costs as many gradients.
-MOST_OF_SECOND_ORDER = 200
 
 
 class Anchor(NamedTuple):
@@ -45,8 +44,10 @@ class Anchors(NamedTuple):
     uses: jax.Array
     #: passes over all rows that were taken to place them
     passes: jax.Array
-    #: the order of the expansion, 1 or 2
+    #: the order of the expansion, 1 or 2; 3 for an expansion in the data
     order: jax.Array
+    #: where that expansion's energies are relative to, the first anchor; () where there is none
+    home: Home | tuple[()] = ()
 
     @property
     def reference(self) -> Sum:
@@ -59,14 +60,15 @@ class Anchors(NamedTuple):
         return jnp.any(self.slots.weight > 0, axis=-1)
 
 
-def no_anchors(size: int, orders: tuple[int, ...]) -> Anchors:
+def no_anchors(size: int, orders: tuple[int, ...], clusters: int | None = None) -> Anchors:
     """Empty slots: before the descent has found a point.
 
     Args:
         size: number of coordinates.
         orders: the orders of the expansion that may come, the first one first.
+        clusters: the number of clusters for an expansion in the data. None (default) for no such.
     """
-    number = max(1, min(_SLOTS, _NUMBERS // max(size, 1)))
+    number = 1 if orders == (3,) else max(1, min(_SLOTS, _NUMBERS // max(size, 1)))
     dtype = jnp.result_type(float)
     blank = jnp.zeros((number, size), dtype)
     side = size if 2 in orders else 0
@@ -75,7 +77,12 @@ def no_anchors(size: int, orders: tuple[int, ...]) -> Anchors:
     slots = Anchor(blank, zero_sum((number,)), blank, weight, hessian, reach)
     count = jnp.zeros((), jnp.int32)
     uses = jnp.zeros((number,), dtype)
-    return Anchors(slots, jnp.ones((size,), dtype), uses, count, jnp.asarray(orders[0], jnp.int32))
+    home: Home | tuple[()] = ()
+    if clusters is not None:
+        zero = jnp.zeros((), dtype)
+        home = Home(blank[0], jnp.zeros((clusters,), dtype), zero)
+    order = jnp.asarray(orders[0], jnp.int32)
+    return Anchors(slots, jnp.ones((size,), dtype), uses, count, order, home)
 
 
 def anchor_at(full_data: FullData, position: jax.Array, anchors: Anchors) -> Anchor:
@@ -97,9 +104,14 @@ def distances(anchors: Anchors, flat: jax.Array) -> jax.Array:
     return jnp.where(anchors.slots.weight > 0, squares, jnp.inf)
 
 
-def nearest(anchors: Anchors, flat: jax.Array) -> jax.Array:
-    """The number of the anchor that serves a position; 0 where none is in use."""
-    return jnp.argmin(distances(anchors, flat))
+def nearest(anchors: Anchors, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The number of the anchor nearest to a position, and whether the position is in its reach.
+
+    It is 0 where none is in use.
+    """
+    squares = distances(anchors, flat)
+    number = jnp.argmin(squares)
+    return number, squares[number] <= anchors.slots.reach[number]
 
 
 def serving(anchors: Anchors, flat: jax.Array) -> tuple[Anchor, jax.Array]:
@@ -107,11 +119,9 @@ def serving(anchors: Anchors, flat: jax.Array) -> tuple[Anchor, jax.Array]:
 
     Its weight is 0 where the position is out of its reach.
     """
-    squares = distances(anchors, flat)
-    number = jnp.argmin(squares)
+    number, within = nearest(anchors, flat)
     anchor = jax.tree.map(lambda x: x[number], anchors.slots)
-    weight = jnp.where(squares[number] <= anchor.reach, anchor.weight, 0.0)
-    anchor = anchor._replace(weight=weight)
+    anchor = anchor._replace(weight=jnp.where(within, anchor.weight, 0.0))
     rise = anchor.energy.high - anchors.slots.energy.high[0]
     return anchor, rise + (anchor.energy.low - anchors.slots.energy.low[0])
 

@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from numpyro_contour import checks
-from numpyro_contour.models.estimators.anchors import MOST_OF_SECOND_ORDER
 from numpyro_contour.models.estimators.callable import of_callable
 from numpyro_contour.models.estimators.control_variate import control_variate
 from numpyro_contour.models.estimators.estimator import Estimator
 from numpyro_contour.models.estimators.exact import of_all_rows, of_function
+from numpyro_contour.models.estimators.expansions import CONTROL_VARIATES, Expansions
 from numpyro_contour.models.estimators.minibatch import plain
 from numpyro_contour.models.model_potential import ModelPotential
 
-#: Names of control variates, and the orders of the expansion among which the noise decides.
-CONTROL_VARIATES = {"control_variate": (1, 2), "first_order": (1,), "second_order": (2,)}
 ESTIMATORS = ("minibatch", *CONTROL_VARIATES, "full")
 
 
@@ -63,34 +61,12 @@ def chosen(
     )
 
 
-def orders_of(energy: str | None, size: int) -> tuple[int, ...]:
-    """The orders of a control variate among which the noise decides.
-
-    Args:
-        energy: the argument, None or one of `CONTROL_VARIATES`.
-        size: number of coordinates.
-
-    Raises:
-        ValueError: a second order is asked for, but there are too many coordinates.
-    """
-    orders = CONTROL_VARIATES[energy or "control_variate"]
-    if size <= MOST_OF_SECOND_ORDER:
-        return orders
-    if orders == (2,):
-        raise ValueError(
-            f"`energy` takes 'second_order' for at most {MOST_OF_SECOND_ORDER} parameters, since "
-            f"an anchor's Hessian costs a gradient over all rows for each, but the model has "
-            f"{size}. Use 'first_order'."
-        )
-    return (1,)
-
-
 def of_model(
     energy: str | Callable,
     potential: ModelPotential,
     like: Any,
     chunk_bytes: int,
-    orders: tuple[int, ...],
+    expansions: Expansions | None,
     order: Any,
     tells_noise: Any,
 ) -> Estimator:
@@ -101,14 +77,15 @@ def of_model(
         potential: the potential energy of the model.
         like: an unconstrained position.
         chunk_bytes: memory that a pass over all data may take.
-        orders: the orders of a control variate that may come.
+        expansions: those of a control variate that may come, None where there will be none.
         order: the one in use, 0 where no chain has an anchor.
         tells_noise: whether it tells the variance of the energy's noise.
     """
     if callable(energy):
         return of_callable(energy, like)
     if energy == "control_variate":
-        return control_variate(potential, like, orders, order, tells_noise)
+        assert expansions is not None
+        return control_variate(potential, like, expansions, order, tells_noise)
     if energy == "minibatch":
         return plain(potential, like)
     if not potential.plates:

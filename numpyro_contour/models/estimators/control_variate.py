@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +11,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.models.data_expansion import data_expansion
 from numpyro_contour.models.estimators.anchors import Anchors, serving
+from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.estimators.minibatch import plain_on_rows, summed
 from numpyro_contour.models.estimators.noise import told_variance
 from numpyro_contour.models.model_potential import ModelPotential
@@ -20,7 +23,7 @@ from numpyro_contour.models.row_terms import terms
 def control_variate(
     potential: ModelPotential,
     like: Any,
-    orders: tuple[int, ...],
+    expansions: Expansions,
     order: jax.Array,
     tells_noise: jax.Array | bool = False,
 ) -> Callable:
@@ -40,19 +43,20 @@ def control_variate(
     Args:
         potential: the potential energy of a model with subsample plates.
         like: an unconstrained position of the model.
-        orders: the orders of the expansion that may come, of 1 and 2.
-        order: the one in use; 0 where no anchor of any chain has weight, so that a minibatch alone
-            is evaluated.
+        expansions: those that may come.
+        order: that of the one in use; 0 where no anchor of any chain has weight, so that a
+            minibatch alone is evaluated.
         tells_noise: whether the variance of the energy's noise is estimated, from the scatter of
             the rows in the minibatch. It is 0 otherwise.
 
     Source: Baker, Fearnhead, Fox and Nemeth (2019) for the gradient; Quiroz, Kohn, Villani and Tran
     (2019) for the energy.
     """
-    made = {0: _alone, 1: first_order, 2: _second_order}
-    branches = [made[number](potential, like) for number in (0, *orders)]
-    places = jnp.asarray([0, *(1 + orders.index(k) if k in orders else 1 for k in (1, 2))])
-    told = told_variance(potential, like)
+    made: dict[int, Callable] = {1: first_order, 2: _second_order, 3: partial(_by_data, expansions)}
+    orders = expansions.orders
+    branches = [_alone(potential, like), *(made[number](potential, like) for number in orders)]
+    places = jnp.asarray([0, *(1 + orders.index(k) if k in orders else 1 for k in made)])
+    told = told_variance(potential, like, expansions)
 
     def estimate(
         key: jax.Array, flat: jax.Array, anchors: Anchors
@@ -77,6 +81,13 @@ def _alone(potential: ModelPotential, like: Any) -> Callable:
         return (energy - reference.high) - reference.low, gradient
 
     return estimate
+
+
+def _by_data(expansions: Expansions, potential: ModelPotential, like: Any) -> Callable:
+    """The expansion in the data, relative to the first anchor."""
+    assert expansions.clusters
+    expansion = data_expansion(potential, like, expansions.clusters)
+    return lambda indices, flat, anchors: expansion(indices, flat, anchors.home)
 
 
 def first_order(potential: ModelPotential, like: Any) -> Callable:

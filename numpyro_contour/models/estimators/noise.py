@@ -7,27 +7,67 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.all_rows import along
+from numpyro_contour.models.data_expansion import variance_of_expansion
 from numpyro_contour.models.estimators.anchors import Anchors, serving
+from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import axes_of_terms, terms
 
 
-def told_variance(potential: ModelPotential, like: Any) -> Callable:
-    """`(rows, position, anchors) -> variance` of the energy of the estimator that is in use."""
-    on_rows = variances_on_rows(potential, like)
+def told_variance(potential: ModelPotential, like: Any, expansions: Expansions) -> Callable:
+    """`(rows, position, anchors) -> variance` of the energy of the estimator that is in use.
 
-    def told(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
+    Args:
+        potential: the potential energy of the model.
+        like: an unconstrained position.
+        expansions: those of the control variate that may come.
+    """
+    at_anchors = variances_at_anchors(potential, like)
+
+    def of_anchors(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
         anchor, _ = serving(anchors, flat)
         order = jnp.where(anchor.weight > 0, anchors.order, 0)
-        return on_rows(indices, flat, anchors)[order]
+        return at_anchors(indices, flat, anchors)[order]
+
+    if not expansions.clusters:
+        return of_anchors
+    of_expansion = variance_of_expansion(potential, like, expansions.clusters)
+
+    def told(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
+        return lax.cond(
+            anchors.order == 3,
+            lambda indices, flat, _: of_expansion(indices, flat),
+            of_anchors,
+            *(indices, flat, anchors),
+        )
 
     return told
 
 
-def variances_on_rows(potential: ModelPotential, like: Any) -> Callable:
+def variances_of_all(potential: ModelPotential, like: Any, expansions: Expansions) -> Callable:
+    """`(rows, position, anchors) -> (4,)`, the variance of a minibatch alone and of every order.
+
+    It is infinite for an order that cannot come.
+    """
+    at_anchors = variances_at_anchors(potential, like)
+    possible = jnp.asarray([number in (0, *expansions.orders) for number in range(4)])
+    clusters = expansions.clusters
+
+    def variances(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
+        by_data = jnp.zeros((1,))
+        if clusters:
+            by_data = variance_of_expansion(potential, like, clusters)(indices, flat)[None]
+        found = jnp.concatenate([at_anchors(indices, flat, anchors), by_data])
+        return jnp.where(possible, found, jnp.inf)
+
+    return variances
+
+
+def variances_at_anchors(potential: ModelPotential, like: Any) -> Callable:
     """The variances of a minibatch's energy, (3,): alone, and by the first and second order.
 
     Rows of nested plates scatter along each plate by itself; what is left beside is counted twice.

@@ -1,0 +1,218 @@
+"""Anchors that follow the chains through the warm-up, placed where energies are too noisy."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.tuning import bearable_noise
+from numpyro_contour.adaptation.warmup import progress
+from numpyro_contour.core.samplers.chain import Chain
+from numpyro_contour.kernels.anchors import home_at
+from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.methods.method import Method
+from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.clusters import Clusters
+from numpyro_contour.models.estimators.anchors import (
+    Anchors,
+    anchor_at,
+    distances,
+    nearest,
+    slot_to_fill,
+    with_anchor,
+    with_hessian,
+)
+from numpyro_contour.models.estimators.noise import variances_of_all
+from numpyro_contour.models.model_potential import ModelPotential
+
+# Another order begins where it leaves at most this share of the noise's variance.
+_WORTH_IT = 0.1
+# The expansion in the data, whose steps are dearer, begins only where so many anchors of the other
+# orders have not brought the noise down.
+_ANCHORS_IN_VAIN = 8
+# Minibatches from which that is judged.
+_COMPARED = 8
+# By how much a draw counts less than the next one in the uses of the slots.
+_FORGETTING = 0.99
+
+
+def follow(
+    plan: Plan,
+    source: EnergySource,
+    method: Method,
+    potential: ModelPotential | None,
+    state: Any,
+) -> Any:
+    """The states of all chains after a draw, with a further anchor where it is needed most.
+
+    That is where the noise of a chain's energy is largest, if it is more than the flattening can
+    bear. All chains get it, so that a mode that one has reached serves all. The passes over all
+    rows never look at more rows than the minibatches have.
+
+    Args:
+        plan: the plan of the warm-up.
+        source: where energies come from.
+        method: the kernel's method.
+        potential: the model's potential energy.
+        state: the states of all chains after a draw of the warm-up, with a leading axis.
+    """
+    anchors = state.warmup.anchors
+    if not anchors:
+        return state
+    assert potential is not None
+    visited = jax.vmap(method.visited)(state.sampler)
+    noise = jnp.nan_to_num(visited.energy_noise, posinf=0.0)
+    here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
+    places = jnp.any(plan.flag("places_anchors", here.number)) & jnp.any(anchors.in_use)
+    too_noisy = jnp.max(noise) > bearable_noise(visited.position.shape[-1])
+
+    used, _ = jax.vmap(nearest)(anchors, state.sampler.chain.position)
+    counted = jax.vmap(lambda uses, k: (_FORGETTING * uses).at[k].add(1.0))(anchors.uses, used)
+    state = _with_anchors(state, anchors._replace(uses=counted))
+
+    def followed(state: Any) -> Any:
+        return _less_noisy(source, method, potential, state, visited, noise)
+
+    return lax.cond(places & too_noisy, followed, lambda x: x, state)
+
+
+def _less_noisy(
+    source: EnergySource,
+    method: Method,
+    potential: ModelPotential,
+    state: Any,
+    visited: Chain,
+    noise: jax.Array,
+) -> Any:
+    """The states of all chains with anchors by which their energies have less noise.
+
+    Args:
+        source: where energies come from.
+        method: the kernel's method.
+        potential: the model's potential energy.
+        state: the states of all chains.
+        visited: the chains that their samplers move, (chains, replicas, ...).
+        noise: the variance of their energies' noise, (chains, replicas).
+    """
+    anchors, like = state.warmup.anchors, jax.tree.map(lambda x: x[0], state.z)
+    full_data, expansions = source.full_data(potential, like), source.expansions(potential, like)
+    chain, replica = jnp.unravel_index(jnp.argmax(noise), noise.shape)
+    position = visited.position[chain, replica]
+    on_rows = variances_of_all(potential, like, expansions)
+    keys = random.split(random.fold_in(state.rng_key[0], 1), _COMPARED)
+    levels = jax.vmap(
+        lambda key: on_rows(
+            potential.plates.draw(key), position, jax.tree.map(lambda x: x[chain], anchors)
+        )
+    )(keys).mean(0)
+    anchors = _within_reach(anchors, position, chain, levels)
+    bearable = bearable_noise(position.shape[0])
+    if expansions.orders[:2] == (1, 2):
+        worth_it = (anchors.order[0] == 1) & (levels[2] < _WORTH_IT * levels[1])
+        bent = partial(_with_hessians, full_data)
+        anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
+    if expansions.clusters and len(expansions.orders) > 1:
+        level = levels[anchors.order[0]]
+        in_vain = jnp.sum(anchors.slots.weight[0] > 0) > _ANCHORS_IN_VAIN
+        worth_it = in_vain & (level > bearable)
+        worth_it &= (levels[3] < _WORTH_IT * level) & (levels[3] <= bearable)
+        homes = partial(_with_homes, full_data, expansions.clusters)
+        anchors = lax.cond(worth_it, homes, lambda x: x, anchors)
+
+    rows, minibatch = (_rows(full_data, which) for which in (0, 1))
+    looked_at = jnp.sum(1.0 * visited.steps) * minibatch
+    affordable = (1.0 * jnp.sum(anchors.passes) + 1) * rows <= looked_at
+    needed = (levels[anchors.order[0]] > bearable) & (anchors.order[0] < 3)
+
+    def placed(anchors: Anchors) -> Anchors:
+        new = anchor_at(full_data, position, anchors)
+        if 2 in expansions.orders:
+            bent = partial(with_hessian, full_data)
+            new = lax.cond(anchors.order[0] == 2, bent, lambda x: x, new)
+        usable = jnp.isfinite(new.energy.high) & jnp.isfinite(new.gradient).all()
+        new = new._replace(weight=1.0 * usable)
+        slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
+        filled = jax.vmap(lambda a: with_anchor(a, slot, new))(anchors)
+        # A pass is counted once, however many chains it serves.
+        return filled._replace(passes=anchors.passes.at[0].add(1))
+
+    anchors = lax.cond(affordable & needed, placed, lambda x: x, anchors)
+    state = _with_anchors(state, anchors)
+    energy = source.estimator("control_variate", potential, like, state.warmup)
+
+    def evaluated_anew(state: Any) -> Any:
+        """No chain keeps an energy whose noise happened to be low."""
+        rng_key, key = random.split(state.rng_key)
+        sampler = method.evaluate_anew(key, state.sampler, energy(state.warmup))
+        return state._replace(sampler=sampler, rng_key=rng_key)
+
+    return jax.vmap(evaluated_anew)(state)
+
+
+def _within_reach(
+    anchors: Anchors, position: jax.Array, chain: jax.Array, levels: jax.Array
+) -> Anchors:
+    """The anchors of all chains, where the one of a chain at a position is known to be too far.
+
+    Args:
+        anchors: the anchors of all chains.
+        position: where a chain is, (d,).
+        chain: its number.
+        levels: the variances of a minibatch's energy there: alone, and by each order, (4,).
+    """
+    of_chain = jax.tree.map(lambda x: x[chain], anchors)
+    squares = distances(of_chain, position)
+    number = jnp.argmin(squares)
+    too_far = (levels[0] < levels[of_chain.order]) & (of_chain.order < 3)
+    limit = jnp.where(too_far, squares[number], jnp.inf)
+    reach = anchors.slots.reach
+    # The first anchor is each chain's own, the others are those of all.
+    mine = (jnp.arange(reach.shape[0]) == chain) | (number > 0)
+    shorter = jnp.minimum(reach[:, number], jnp.where(mine, limit, jnp.inf))
+    return anchors._replace(slots=anchors.slots._replace(reach=reach.at[:, number].set(shorter)))
+
+
+def _with_hessians(full_data: FullData, anchors: Anchors) -> Anchors:
+    """The anchors of all chains with their Hessians; all but the first are those of all chains."""
+    bent = partial(with_hessian, full_data)
+    slots = anchors.slots
+    first = lax.map(bent, jax.tree.map(lambda x: x[:, 0], slots)).hessian
+    shared = lax.map(
+        lambda slot: lax.cond(slot.weight > 0, bent, lambda x: x, slot),
+        jax.tree.map(lambda x: x[0], slots),
+    ).hessian
+    hessians = jnp.broadcast_to(shared, slots.hessian.shape).at[:, 0].set(first)
+    passes = anchors.passes + 1
+    passes = passes.at[0].add(jnp.sum(slots.weight[0, 1:] > 0).astype(passes.dtype))
+    return anchors._replace(
+        slots=slots._replace(hessian=hessians),
+        passes=passes,
+        order=jnp.full_like(anchors.order, 2),
+    )
+
+
+def _with_homes(full_data: FullData, clusters: Clusters, anchors: Anchors) -> Anchors:
+    """The anchors of all chains, with an expansion in the data relative to each chain's first."""
+    homes = lax.map(
+        lambda of_chain: home_at(full_data, clusters, jax.tree.map(lambda x: x[0], of_chain)),
+        anchors.slots,
+    )
+    return anchors._replace(
+        home=homes, passes=anchors.passes + 1, order=jnp.full_like(anchors.order, 3)
+    )
+
+
+def _with_anchors(state: Any, anchors: Anchors) -> Any:
+    return state._replace(warmup=state.warmup._replace(anchors=anchors))
+
+
+def _rows(full_data: FullData, which: int) -> float:
+    """The rows of all groups, of the data (0) or of a minibatch (1)."""
+    sizes = full_data.potential.plates.sizes
+    return float(sum(math.prod(sizes[p][which] for p in group) for group in full_data.groups))
