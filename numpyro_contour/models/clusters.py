@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +9,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numpyro_contour.models.row_arrays import RowArrays
+from numpyro_contour.models.clustering import assign, extents, moments
+from numpyro_contour.models.expansion_trial import ExpansionTrial
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.row_arrays import RowArrays, find_row_arrays
+from numpyro_contour.models.row_columns import (
+    Columns,
+    find_columns,
+    flat,
+    number_of_continuous,
+    strata_of,
+)
+from numpyro_contour.models.row_expansion import RowExpansion
+from numpyro_contour.models.typical_positions import typical_positions
 
-_MOST_CLUSTERS = 1024
+# How many clusters are tried, until the noise is small enough, in nats.
+_NUMBERS = (1, 64, 256, 1024)
+_ENOUGH = 0.1
+# Rows a cluster, and clusters a combination of discrete values, at the least.
 _ROWS_A_CLUSTER = 20
+_CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
-_FEW_VALUES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +38,8 @@ class Clusters:
 
     #: the arrays of the rows
     arrays: RowArrays
-    #: the continuous columns: (place among the arrays, column of the array made flat)
-    columns: tuple[tuple[int, int], ...]
+    #: their continuous columns
+    columns: Columns
     #: the means of the rows of each cluster, an array (K, ...) for each of `arrays`
     centroids: tuple[np.ndarray, ...]
     #: the rows of each cluster, (K,)
@@ -35,29 +49,98 @@ class Clusters:
     #: the cluster of each row, (N,)
     assignment: np.ndarray
 
-    def continuous(self, rows: Sequence[Any]) -> jax.Array:
-        """The continuous columns of some rows, (n, q)."""
-        return jnp.stack([_flat(rows[i])[:, column] for i, column in self.columns], 1)
+    def expansion(self, potential: ModelPotential, like: Any) -> RowExpansion:
+        """The energies of rows as functions of their data.
 
-    def moved(self, rows: Sequence[Any], away: jax.Array) -> list[jax.Array]:
-        """The rows with (n, q) added to their continuous columns."""
-        moved = list(rows)
-        for place in {place for place, _ in self.columns}:
-            array = jnp.asarray(rows[place])
-            flat = _flat(array)
-            numbers = np.full(flat.shape[1], -1)
-            for number, (where, column) in enumerate(self.columns):
-                if where == place:
-                    numbers[column] = number
-            added = jnp.where(numbers >= 0, away[:, numbers], 0.0)
-            moved[place] = (flat + added).reshape(array.shape)
-        return moved
+        Args:
+            potential: the potential energy of the model.
+            like: an unconstrained position of the model.
+        """
+        return RowExpansion(potential, like, self.arrays, self.columns)
 
 
-def _flat(array: Any) -> Any:
-    return array.reshape(array.shape[0], -1)
+def clusters_of(potential: ModelPotential) -> Clusters | str:
+    """Clusters of a model's rows, or a sentence that says why it has none.
+
+    There are as many as make the noise of an energy small, 1,024 or a twentieth of the rows at
+    most. The result is kept for as long as the arrays live.
+
+    Args:
+        potential: the potential energy of a model with one subsampled plate.
+    """
+    with jax.ensure_compile_time_eval():
+        arrays = find_row_arrays(potential)
+        return arrays if isinstance(arrays, str) else _found(potential, arrays)
 
 
-def clusters_of(potential: Any) -> Clusters | str:
-    """Stub."""
-    return "stub"
+def _found(potential: ModelPotential, arrays: RowArrays) -> Clusters | str:
+    rows = arrays.of(potential)
+    number = number_of_continuous(rows)
+    if number > _MOST_COLUMNS:
+        return f"the rows have {number} continuous columns, and it takes at most {_MOST_COLUMNS}"
+    columns, codes = find_columns(rows)
+    if len(columns) > _MOST_COLUMNS:
+        return f"the rows have {len(columns)} continuous columns, and it takes {_MOST_COLUMNS}"
+    strata = strata_of(codes, arrays.size)
+    most = min(_NUMBERS[-1], max(1, arrays.size // _ROWS_A_CLUSTER))
+    combinations = int(strata.max()) + 1
+    if combinations * (_CLUSTERS_A_STRATUM if len(columns) else 1) > most:
+        return (
+            f"the discrete columns of the rows have {combinations} combinations, too many for "
+            f"{most} clusters"
+        )
+    try:
+        like, positions = typical_positions(potential)
+        expansion = RowExpansion(potential, like, arrays, columns)
+        trial = ExpansionTrial(expansion, jnp.asarray(positions, jnp.result_type(float)))
+        return trial.reason() or _smallest(trial, strata, most)
+    except (TypeError, ValueError, NotImplementedError, IndexError) as error:
+        first_line = str(error).strip().split("\n")[0][:200]
+        return f"the model does not take other rows in the place of its arrays ({first_line})"
+
+
+def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters | str:
+    """As few clusters as leave little noise."""
+    arrays, columns = trial.expansion.arrays, trial.expansion.columns
+    rows = [np.asarray(row) for row in trial.expansion.rows(jnp.arange(arrays.size))]
+    table = np.zeros((arrays.size, 0))
+    if not len(columns):
+        return _clusters(arrays, columns, rows, table, strata)
+    table = np.stack([flat(rows[place])[:, i] for place, i in columns.continuous], 1).astype(float)
+    spread = table.std(0)
+    squares = trial.third_derivatives(spread)
+    least = int(strata.max()) + 1
+    for number in [*(number for number in _NUMBERS if least <= number < most), most]:
+        units = spread * extents(squares, len(columns), max(1, number // least))
+        clusters = _clusters(arrays, columns, rows, table, assign(table / units, strata, number))
+        noise = trial.noise(clusters.centroids, clusters.assignment)
+        if not np.isfinite(noise).all():
+            return "the energies of rows have no finite derivatives in their data"
+        if noise.max() <= _ENOUGH:
+            break
+    return clusters
+
+
+def _clusters(
+    arrays: RowArrays,
+    columns: Columns,
+    rows: list[np.ndarray],
+    table: np.ndarray,
+    assignment: np.ndarray,
+) -> Clusters:
+    """Clusters from the cluster of each row, and the continuous columns."""
+    dtype = np.dtype(jnp.result_type(float))
+    counts, means, factors = moments(table, assignment, dtype)
+    # Discrete columns are equal in all rows of a cluster: any row has their values.
+    _, any_row = np.unique(assignment, return_index=True)
+    centroids = [row[any_row] for row in rows]
+    for number, (place, column) in enumerate(columns.continuous):
+        flat(centroids[place])[:, column] = means[:, number]
+    return Clusters(
+        arrays,
+        columns,
+        tuple(centroids),
+        counts.astype(dtype),
+        factors.astype(dtype),
+        assignment.astype(np.int32),
+    )

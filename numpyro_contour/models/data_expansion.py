@@ -25,6 +25,8 @@ class Home(NamedTuple):
 
     #: the position, (d,)
     position: jax.Array
+    #: its potential energy over all data, in nats
+    energy: Sum
     #: the energies of the clusters there, as `of_centroids` gives them, (K,)
     values: jax.Array
     #: the sum of the remainders of all rows there
@@ -44,14 +46,17 @@ def of_centroids(
     Returns:
         Energies in nats, (K,).
     """
-    energies = _energies_near(potential, like, clusters, flat, clusters.centroids)
-    start = jnp.zeros(clusters.factors.shape[:2], flat.dtype)
-    if not clusters.columns:
-        return clusters.counts * energies(start)
+    expansion = clusters.expansion(potential, like)
+    centroids = [jnp.asarray(array) for array in clusters.centroids]
+    counts = jnp.asarray(clusters.counts)
+    if not len(clusters.columns):
+        return counts * expansion.energies(flat, centroids)
+    energies = expansion.near(flat, centroids)
+    start = jnp.zeros(clusters.factors.shape[:2])
     value, _, bends = jax.vmap(
         lambda direction: along(energies, start, direction), 2, out_axes=(None, None, 0)
     )(jnp.asarray(clusters.factors))
-    return clusters.counts * value + 0.5 * bends.sum(0)
+    return counts * value + 0.5 * bends.sum(0)
 
 
 def remainders(
@@ -62,36 +67,19 @@ def remainders(
     Returns:
         Remainders in nats, (n,).
     """
-    if not clusters.columns:  # every row is equal to its centroid
+    if not len(clusters.columns):  # every row is equal to its centroid
         return jnp.zeros(indices.shape, flat.dtype)
+    expansion = clusters.expansion(potential, like)
     numbers = jnp.asarray(clusters.assignment)[indices]
     centroids = [jnp.asarray(array)[numbers] for array in clusters.centroids]
-    rows = clusters.arrays.at(potential, indices)
-    rows = [row.astype(centroid.dtype) for row, centroid in zip(rows, centroids)]
-    energies = _energies_near(potential, like, clusters, flat, centroids)
-    away = clusters.continuous(rows) - clusters.continuous(centroids)
-    value, slope, bend = along(energies, jnp.zeros_like(away), away)
-    here = clusters.arrays.energies(potential, unravel_like(flat, like), rows)
-    return here - value - slope - 0.5 * bend
-
-
-def _energies_near(
-    potential: ModelPotential, like: Any, clusters: Clusters, flat: jax.Array, rows: Any
-) -> Callable[[jax.Array], jax.Array]:
-    """The energies of rows as a function of what is added to their continuous columns."""
-
-    def energies(away: jax.Array) -> jax.Array:
-        position = unravel_like(flat, like)
-        return clusters.arrays.energies(potential, position, clusters.moved(rows, away))
-
-    return energies
+    return expansion.remainders(flat, expansion.rows(indices), centroids)
 
 
 # ---------------------------------------------------------------------- the estimate
 
 
 def home_of(full_data: FullData, clusters: Clusters, position: jax.Array) -> Home:
-    """A home, by a pass over all rows.
+    """A home, by two passes over all rows.
 
     Args:
         full_data: the potential energy of the model over all rows.
@@ -110,6 +98,7 @@ def home_of(full_data: FullData, clusters: Clusters, position: jax.Array) -> Hom
     rest = pieces.fold(add_piece, zero_sum())
     return Home(
         position,
+        full_data.energy_and_gradient(position)[0],
         of_centroids(potential, like, clusters, position),
         rest.high + rest.low,
     )

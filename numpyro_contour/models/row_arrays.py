@@ -49,7 +49,7 @@ class RowArrays:
         leaves, structure = jax.tree.flatten((potential.model_args, potential.model_kwargs))
         for place, array in zip(self.places, rows):
             leaves[place] = array
-        args, kwargs = structure.unflatten(leaves)
+        args, kwargs = jax.tree.unflatten(structure, leaves)
         count = len(rows[0])
         indices = {self.plate: jnp.arange(count)}
         whole = potential.plates.first_rows()

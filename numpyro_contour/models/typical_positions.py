@@ -1,0 +1,70 @@
+"""Positions at which a model can be tried before any chain has run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from numpyro.infer import init_to_sample
+from numpyro.infer.util import initialize_model
+from scipy.optimize import minimize
+
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.models.handlers import subsample_rows
+from numpyro_contour.models.model_potential import ModelPotential
+
+# Draws of the prior from which descents begin, and where these end at the latest.
+_DRAWS = 6
+_ITERATIONS = 60
+# The descents see some of the rows.
+_ROWS = 10_000
+
+
+def typical_positions(potential: ModelPotential) -> tuple[Any, np.ndarray]:
+    """Positions that descents of the potential energy over some rows come to from prior draws.
+
+    Several modes are seen by several of them. Where the energy is not finite there are fewer.
+
+    Args:
+        potential: the potential energy of a model.
+
+    Returns:
+        An unconstrained position, and flat positions in its shapes, (p, d).
+    """
+    model = subsample_rows(potential.model, potential.plates.first_rows())
+
+    def drawn(key: jax.Array) -> Any:
+        return initialize_model(
+            key,
+            model,
+            init_strategy=init_to_sample,
+            model_args=potential.model_args,
+            model_kwargs=potential.model_kwargs,
+        ).param_info.z
+
+    starts = jax.jit(jax.vmap(drawn))(random.split(random.key(0), _DRAWS))
+    like = jax.tree.map(lambda x: x[0], starts)
+    rng = np.random.default_rng(0)
+    rows = {
+        name: jnp.asarray(rng.choice(size, min(size, _ROWS), replace=False))
+        for name, (size, _) in potential.plates.sizes.items()
+    }
+    indices = potential.plates.first_rows() | rows
+
+    @jax.jit
+    def energy(flat: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.value_and_grad(lambda x: potential.at(unravel_like(x, like), indices))(flat)
+
+    def evaluated(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = energy(jnp.asarray(flat, jnp.result_type(float)))
+        return float(value), np.asarray(gradient, float)
+
+    ends = []
+    options = {"maxiter": _ITERATIONS}
+    for start in np.asarray(jax.vmap(ravel)(starts), float):
+        end = minimize(evaluated, start, jac=True, method="L-BFGS-B", options=options).x
+        ends.extend([flat for flat in (end, start) if np.isfinite(evaluated(flat)[0])][:1])
+    return like, np.array(ends)
