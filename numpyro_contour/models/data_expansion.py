@@ -25,8 +25,6 @@ class Home(NamedTuple):
 
     #: the position, (d,)
     position: jax.Array
-    #: its potential energy over all data, in nats
-    energy: Sum
     #: the energies of the clusters there, as `of_centroids` gives them, (K,)
     values: jax.Array
     #: the sum of the remainders of all rows there
@@ -54,7 +52,7 @@ def of_centroids(
     energies = expansion.near(flat, centroids)
     start = jnp.zeros(clusters.factors.shape[:2])
     value, _, bends = jax.vmap(
-        lambda direction: along(energies, start, direction), 2, out_axes=(None, None, 0)
+        lambda direction: along(energies, start, direction), 2, out_axes=(None, 0, 0)
     )(jnp.asarray(clusters.factors))
     return counts * value + 0.5 * bends.sum(0)
 
@@ -79,7 +77,7 @@ def remainders(
 
 
 def home_of(full_data: FullData, clusters: Clusters, position: jax.Array) -> Home:
-    """A home, by two passes over all rows.
+    """A home, by a pass over all rows.
 
     Args:
         full_data: the potential energy of the model over all rows.
@@ -98,7 +96,6 @@ def home_of(full_data: FullData, clusters: Clusters, position: jax.Array) -> Hom
     rest = pieces.fold(add_piece, zero_sum())
     return Home(
         position,
-        full_data.energy_and_gradient(position)[0],
         of_centroids(potential, like, clusters, position),
         rest.high + rest.low,
     )

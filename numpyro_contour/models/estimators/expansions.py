@@ -20,7 +20,7 @@ CONTROL_VARIATES = {
 # The most coordinates for which the second order is taken: a Hessian costs as many gradients.
 _MOST_OF_SECOND_ORDER = 200
 # From so many rows on an expansion in the data is considered that nobody has asked for.
-_MANY_ROWS = 10_000
+_MANY_ROWS = 50_000
 
 
 class Expansions(NamedTuple):
