@@ -11,6 +11,7 @@ import numpy as np
 
 from numpyro_contour.models.clustering import assign, extents, moments
 from numpyro_contour.models.expansion_trial import ExpansionTrial
+from numpyro_contour.models.kept_on_data import KeptOnData
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_arrays import RowArrays, find_row_arrays
 from numpyro_contour.models.row_columns import (
@@ -63,14 +64,23 @@ def clusters_of(potential: ModelPotential) -> Clusters | str:
     """Clusters of a model's rows, or a sentence that says why it has none.
 
     There are as many as make the noise of an energy small, 1,024 or a twentieth of the rows at
-    most. The result is kept for as long as the arrays live.
+    most. They are found once for a model and its data, also while JAX traces around it.
 
     Args:
         potential: the potential energy of a model with one subsampled plate.
     """
+    arrays = find_row_arrays(potential)
+    return arrays if isinstance(arrays, str) else _kept(potential)
+
+
+def _found_while_tracing(potential: ModelPotential) -> Clusters | str:
+    arrays = find_row_arrays(potential)
+    assert not isinstance(arrays, str)
     with jax.ensure_compile_time_eval():
-        arrays = find_row_arrays(potential)
-        return arrays if isinstance(arrays, str) else _found(potential, arrays)
+        return _found(potential, arrays)
+
+
+_kept = KeptOnData(_found_while_tracing)
 
 
 def _found(potential: ModelPotential, arrays: RowArrays) -> Clusters | str:

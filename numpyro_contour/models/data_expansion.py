@@ -51,9 +51,13 @@ def of_centroids(
         return counts * expansion.energies(flat, centroids)
     energies = expansion.near(flat, centroids)
     start = jnp.zeros(clusters.factors.shape[:2])
-    value, _, bends = jax.vmap(
-        lambda direction: along(energies, start, direction), 2, out_axes=(None, 0, 0)
-    )(jnp.asarray(clusters.factors))
+
+    def value_and_bend(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value, _, bend = along(energies, start, direction)
+        return value, bend
+
+    factors = jnp.asarray(clusters.factors)
+    value, bends = jax.vmap(value_and_bend, 2, out_axes=(None, 0))(factors)
     return counts * value + 0.5 * bends.sum(0)
 
 
