@@ -40,12 +40,14 @@ class SGLD(Kernel):
             subsample plate, or `{plate: int}`; also for plates written without `subsample_size`
             whose data follow the plate's indices.
         energy: what estimates the potential energy and its gradient. "full", all data; "minibatch",
-            a fresh minibatch; "control_variate", the minibatch relative to a first-order expansion
-            at a point that the warm-up descends to, which needs one pass over all data and
-            `num_warmup` of at least 20 draws; or a callable `(key, z) -> (potential energy,
-            gradient)` with z unconstrained. None (default) takes "full" where no plate is
-            subsampled; elsewhere "control_variate" where anything is found in warm-up (a chain
-            gives it up where it has more noise than the minibatch alone), else "minibatch".
+            a fresh minibatch; "control_variate", the minibatch relative to expansions at anchors,
+            which the warm-up places where the chains go, with passes over all data that look at no
+            more rows than the minibatches do, and `num_warmup` of at least 20 draws; "first_order",
+            "second_order" or "data_expansion" for one kind of it, where "control_variate" decides
+            by the noise that it measures; or a callable `(key, z) -> (potential energy, gradient)`
+            with z unconstrained. None (default) takes "full" where no plate is subsampled;
+            elsewhere "control_variate" where anything is found in warm-up (a chain gives it up
+            where it has more noise than the minibatch alone), else "minibatch".
         noise: "averaged" (default, Leimkuhler and Matthews) or "independent" (Welling and Teh).
         init_strategy: as in NumPyro. Defaults to `init_to_uniform`.
         chunk_bytes: memory that a pass over all data may take. Defaults to 256 MiB.

@@ -63,7 +63,7 @@ class Clusters:
 def clusters_of(potential: ModelPotential) -> Clusters | str:
     """Clusters of a model's rows, or a sentence that says why it has none.
 
-    There are as many as make the noise of an energy small, 1,024 or a twentieth of the rows at
+    There are as many as make the noise of an energy small, 512 or a twentieth of the rows at
     most. They are found once for a model and its data, also while JAX traces around it.
 
     Args:

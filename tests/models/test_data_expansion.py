@@ -1,4 +1,4 @@
-"""Rows that are expanded in their data: no bias at any position, noise that is told, and why not."""
+"""Rows expanded in their data: no bias at any position, noise that is told, and why not."""
 
 import jax
 import jax.numpy as jnp

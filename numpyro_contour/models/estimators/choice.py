@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numpyro_contour import checks
+from numpyro_contour.models.differentiation import lacking_derivative
 from numpyro_contour.models.estimators.callable import of_callable
 from numpyro_contour.models.estimators.control_variate import control_variate
 from numpyro_contour.models.estimators.estimator import Estimator
@@ -40,7 +41,8 @@ def chosen(
         descends: whether the warm-up descends to a point where an anchor can be.
 
     Raises:
-        ValueError: minibatches are asked for where no plate is subsampled.
+        ValueError: minibatches are asked for where no plate is subsampled, or a control variate of
+            rows that cannot be differentiated.
     """
     if callable(energy):
         return energy
@@ -48,9 +50,20 @@ def chosen(
     if energy is None:
         if not subsampled:
             return "full"
-        return "control_variate" if descends else "minibatch"
+        assert potential is not None
+        return "control_variate" if descends and not lacking_derivative(potential) else "minibatch"
+    if subsampled and energy in CONTROL_VARIATES:
+        assert potential is not None
+        lacking = lacking_derivative(potential)
+        if lacking:
+            raise ValueError(
+                f"`energy` takes {energy!r} only where the energies of the rows can be "
+                f"differentiated twice, also in forward mode, but got a model that cannot "
+                f"({lacking}). Use 'minibatch' or 'full'."
+            )
+        return "control_variate"
     if energy == "full" or subsampled:
-        return "control_variate" if energy in CONTROL_VARIATES else energy
+        return energy
     if potential is None:
         raise ValueError(
             f"`energy` takes None, 'full' or a callable with `potential_fn`, but got {energy!r}."

@@ -1,0 +1,50 @@
+"""Whether the energies of a model's rows have the derivatives that a control variate takes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpyro
+from jax import random
+from numpyro.distributions import biject_to
+
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.models.all_rows import along
+from numpyro_contour.models.handlers import initialised, subsample_rows
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.row_terms import terms
+
+
+def lacking_derivative(potential: ModelPotential) -> str:
+    """Why the energies of rows have no second derivative along a line; empty where they have one.
+
+    Rows computed by a callback, or by a function whose derivative is given for reverse mode only
+    (`jax.custom_vjp`, for instance an adjoint solver), have none. Nothing is computed.
+
+    Args:
+        potential: the potential energy of a model with subsample plates.
+    """
+    rows = potential.plates.first_rows()
+    started = initialised(subsample_rows(potential.model, rows), random.key(0))
+
+    def position() -> dict[str, jax.Array]:
+        sites = numpyro.handlers.trace(started).get_trace(
+            *potential.model_args, **potential.model_kwargs
+        )
+        return {
+            name: biject_to(site["fn"].support).inv(site["value"])
+            for name, site in sites.items()
+            if site["type"] == "sample" and not site["is_observed"] and not site["fn"].is_discrete
+        }
+
+    like = jax.eval_shape(position)
+
+    def bend(flat: jax.Array) -> tuple:
+        return along(lambda x: terms(potential, unravel_like(x, like), rows), flat, flat)
+
+    size = jax.eval_shape(ravel, like).shape
+    try:
+        jax.eval_shape(bend, jax.ShapeDtypeStruct(size, jnp.result_type(float)))
+    except (TypeError, ValueError, NotImplementedError) as error:
+        return str(error).strip().split("\n")[0].rstrip(".")
+    return ""
