@@ -31,6 +31,8 @@ _ENOUGH = 0.1
 _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
+# What a model may raise on rows that it was not written for.
+_ERRORS = (TypeError, ValueError, NotImplementedError, IndexError, RuntimeError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +101,23 @@ def _found(potential: ModelPotential, arrays: RowArrays) -> Clusters | str:
             f"the discrete columns of the rows have {combinations} combinations, too many for "
             f"{most} clusters"
         )
+    like, positions = typical_positions(potential)
+    expansion = RowExpansion(potential, like, arrays, columns)
+    trial = ExpansionTrial(expansion, jnp.asarray(positions, jnp.result_type(float)))
     try:
-        like, positions = typical_positions(potential)
-        expansion = RowExpansion(potential, like, arrays, columns)
-        trial = ExpansionTrial(expansion, jnp.asarray(positions, jnp.result_type(float)))
-        return trial.reason() or _smallest(trial, strata, most)
-    except (TypeError, ValueError, NotImplementedError, IndexError) as error:
-        first_line = str(error).strip().split("\n")[0][:200]
-        return f"the model does not take other rows in the place of its arrays ({first_line})"
+        reason = trial.reason()
+    except _ERRORS as error:
+        return f"the model takes no other rows in the place of its arrays ({_first_line(error)})"
+    if reason:
+        return reason
+    try:
+        return _smallest(trial, strata, most)
+    except _ERRORS as error:
+        return f"the model has no second derivatives in its data ({_first_line(error)})"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200]
 
 
 def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters | str:
