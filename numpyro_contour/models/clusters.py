@@ -27,6 +27,9 @@ from numpyro_contour.models.typical_positions import typical_positions
 # How many clusters are tried, until the noise is small enough, in nats.
 _NUMBERS = (1, 64, 256, 1024)
 _ENOUGH = 0.1
+# The energies of clusters are rounded in float32. With (rows / this)^2 clusters or more, their sum
+# is off by some hundredths of a nat.
+_ROUNDED = 200_000
 # Rows a cluster, and clusters a combination of discrete values, at the least.
 _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
@@ -131,7 +134,8 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
     spread = table.std(0)
     squares = trial.third_derivatives(spread)
     least = int(strata.max()) + 1
-    for number in [*(number for number in _NUMBERS if least <= number < most), most]:
+    fewest = max(least, (arrays.size / _ROUNDED) ** 2)
+    for number in [*(number for number in _NUMBERS if fewest <= number < most), most]:
         units = spread * extents(squares, len(columns), max(1, number // least))
         clusters = _clusters(arrays, columns, rows, table, assign(table / units, strata, number))
         noise = trial.noise(clusters.centroids, clusters.assignment)

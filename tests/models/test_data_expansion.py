@@ -395,7 +395,7 @@ def test_energies_of_a_million_rows_in_float32():
     for x in places:
         energies = np.asarray(estimates(x), float)
         assert energies.std() < 0.1
-        assert abs(energies.mean() - (exact(*np.asarray(x, float)) - start)) < 0.02
+        assert abs(energies.mean() - (exact(*np.asarray(x, float)) - start)) < 0.05
 
 
 @pytest.mark.slow
