@@ -25,12 +25,17 @@ from numpyro_contour.models.row_expansion import RowExpansion
 from numpyro_contour.models.typical_positions import typical_positions
 
 # How many clusters are tried, until the noise is small enough, in nats.
-_NUMBERS = (1, 64, 256, 512)
-_ENOUGH = 0.5
+_NUMBERS = (1, 64, 256, 1024)
+_ENOUGH = 0.1
+# The energies of clusters are rounded in float32. With (rows / this)^2 clusters or more, their sum
+# is off by some hundredths of a nat.
+_ROUNDED = 200_000
 # Rows a cluster, and clusters a combination of discrete values, at the least.
 _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
+# What a model may raise on rows that it was not written for.
+_ERRORS = (TypeError, ValueError, NotImplementedError, IndexError, RuntimeError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +104,23 @@ def _found(potential: ModelPotential, arrays: RowArrays) -> Clusters | str:
             f"the discrete columns of the rows have {combinations} combinations, too many for "
             f"{most} clusters"
         )
+    like, positions = typical_positions(potential)
+    expansion = RowExpansion(potential, like, arrays, columns)
+    trial = ExpansionTrial(expansion, jnp.asarray(positions, jnp.result_type(float)))
     try:
-        like, positions = typical_positions(potential)
-        expansion = RowExpansion(potential, like, arrays, columns)
-        trial = ExpansionTrial(expansion, jnp.asarray(positions, jnp.result_type(float)))
-        return trial.reason() or _smallest(trial, strata, most)
-    except (TypeError, ValueError, NotImplementedError, IndexError) as error:
-        first_line = str(error).strip().split("\n")[0][:200]
-        return f"the model does not take other rows in the place of its arrays ({first_line})"
+        reason = trial.reason()
+    except _ERRORS as error:
+        return f"the model takes no other rows in the place of its arrays ({_first_line(error)})"
+    if reason:
+        return reason
+    try:
+        return _smallest(trial, strata, most)
+    except _ERRORS as error:
+        return f"the model has no second derivatives in its data ({_first_line(error)})"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200]
 
 
 def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters | str:
@@ -120,7 +134,8 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
     spread = table.std(0)
     squares = trial.third_derivatives(spread)
     least = int(strata.max()) + 1
-    for number in [*(number for number in _NUMBERS if least <= number < most), most]:
+    fewest = max(least, (arrays.size / _ROUNDED) ** 2)
+    for number in [*(number for number in _NUMBERS if fewest <= number < most), most]:
         units = spread * extents(squares, len(columns), max(1, number // least))
         clusters = _clusters(arrays, columns, rows, table, assign(table / units, strata, number))
         noise = trial.noise(clusters.centroids, clusters.assignment)

@@ -1,4 +1,4 @@
-"""Rows expanded in their data: no bias at any position, noise that is told, and why not."""
+"""Rows that are expanded in their data: no bias at any position, noise that is told, reasons."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,9 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from tiers import in_second_tier
 
+from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.all_rows import FullData, Reference
 from numpyro_contour.models.clusters import Clusters, clusters_of
 from numpyro_contour.models.data_expansion import (
@@ -19,6 +21,7 @@ from numpyro_contour.models.data_expansion import (
 )
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import terms_outside
+from numpyro_contour.models.typical_positions import typical_positions
 
 pytestmark = pytest.mark.quick_compilation
 
@@ -126,7 +129,7 @@ def found(potential):
     return clusters
 
 
-@pytest.mark.parametrize("target", [mixture_of_two, drive_by])
+@pytest.mark.parametrize("target", [in_second_tier(mixture_of_two), drive_by])
 def test_no_bias_and_the_noise_that_is_told(target):
     model, data, like, places = target(4000, 20)
     potential = ModelPotential.of(model, data)
@@ -221,10 +224,10 @@ GROUP = G.integers(0, 3, 2000)
     ("model", "data", "minibatch_size", "most"),
     [
         (logistic, (X, BINARY), None, 100),
-        (counts, (X[:, 0], COUNTS), None, 100),
+        in_second_tier(counts, (X[:, 0], COUNTS), None, 100),
         (counts_alone, (COUNTS,), None, COUNTS.max() + 1),
         (by_subsample, (X[:, 0], Y), None, 100),
-        (whole, (X[:, 0], Y), 20, 100),
+        in_second_tier(whole, (X[:, 0], Y), 20, 100),
         (of_fixed_size, (X[:, 0], Y, GROUP), None, 100),
         (summed_out, (X[:, 0], Y), None, 100),
     ],
@@ -237,14 +240,14 @@ def test_expansions_and_remainders_add_up_to_the_energy_of_all_rows(
     clusters = found(potential)
     assert len(clusters.counts) <= most
     assert clusters.counts.sum() == 2000
-    like = jax.tree.map(lambda x: x * 0.0, clusters_position(potential))
+    like, _ = typical_positions(potential)
 
     @jax.jit
     def both(x):
-        outside = sum(jnp.sum(v) for v in terms_outside(potential, unravelled(x, like)).values())
+        outside = sum(jnp.sum(v) for v in terms_outside(potential, unravel_like(x, like)).values())
         known = jnp.sum(of_centroids(potential, like, clusters, x))
         left = remainders(potential, like, clusters, x, jnp.arange(2000))
-        return outside + known + jnp.sum(left), potential.full(unravelled(x, like)), left
+        return outside + known + jnp.sum(left), potential.full(unravel_like(x, like)), left
 
     size = sum(leaf.size for leaf in jax.tree.leaves(like))
     for x in (np.linspace(0.2, 0.5, size), np.linspace(-1.0, 0.3, size)):
@@ -252,18 +255,6 @@ def test_expansions_and_remainders_add_up_to_the_energy_of_all_rows(
         assert abs(estimate - exact) < 3e-6 * exact + 2e-3
         if not len(clusters.columns):
             assert not left.any()
-
-
-def clusters_position(potential):
-    from numpyro_contour.models.typical_positions import typical_positions
-
-    return typical_positions(potential)[0]
-
-
-def unravelled(x, like):
-    from numpyro_contour.core.arrays.vectors import unravel_like
-
-    return unravel_like(x, like)
 
 
 # --------------------------------------------------------------------------- why not
@@ -331,9 +322,9 @@ def without_jvp(y):
 
 
 def with_a_root(y):
-    w = numpyro.sample("w", dist.Normal(0, 1))
+    w = numpyro.sample("w", dist.Normal(3, 0.1))
     with numpyro.plate("rows", len(y), subsample_size=20) as idx:
-        numpyro.factor("loss", -jnp.sqrt(jnp.maximum(y[idx], 0.0)) * w**2)
+        numpyro.factor("loss", -jnp.sqrt(jnp.maximum(y[idx], 0.0)) * jnp.exp(w))
 
 
 @pytest.mark.parametrize(
@@ -345,10 +336,10 @@ def with_a_root(y):
         (centred, (X[:, 0] + 3, Y), "a computation on all rows"),
         (along_columns, (X.T,), "along its leading axis"),
         (regression, (np.tile(X, 3), Y), "7 continuous columns"),
-        (regression, (COUNTS[:, None] * np.array([1, 3]) + GROUP[:, None], Y), "combinations"),
+        (regression, (G.integers(0, 12, (2000, 2)), Y), "144 combinations"),
         (two_plates, (X[:, 0], Y), "2 ('one', 'other')"),
         (whole_plate, (Y,), "0 (none)"),
-        (without_jvp, (Y,), "custom_vjp"),
+        (without_jvp, (Y,), "no second derivatives"),
         (with_a_root, (Y,), "no finite derivatives"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
@@ -370,10 +361,9 @@ def test_clusters_are_found_once_for_the_same_data_also_while_tracing():
     y = np.array(Y)
     first = found(ModelPotential.of(by_subsample, (X[:, 0], y)))
     assert clusters_of(ModelPotential.of(by_subsample, (X[:, 0], y))) is first
-    seen = []
-    traced = lambda x: seen.append(clusters_of(ModelPotential.of(by_subsample, (X[:, 1], y)))) or x
-    jax.eval_shape(traced, 1.0)
-    jax.eval_shape(traced, 1.0)
+    data, seen = (X[:, 1], y), []
+    for _ in range(2):
+        jax.eval_shape(lambda: seen.append(clusters_of(ModelPotential.of(by_subsample, data))))
     assert seen[0] is seen[1] is not first
     assert all(isinstance(leaf, np.ndarray) for leaf in seen[0].centroids)
     y += 1.0  # arrays of NumPy can change in place
@@ -405,7 +395,7 @@ def test_energies_of_a_million_rows_in_float32():
     for x in places:
         energies = np.asarray(estimates(x), float)
         assert energies.std() < 0.1
-        assert abs(energies.mean() - (exact(*np.asarray(x, float)) - start)) < 0.02
+        assert abs(energies.mean() - (exact(*np.asarray(x, float)) - start)) < 0.05
 
 
 @pytest.mark.slow
