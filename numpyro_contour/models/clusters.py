@@ -25,8 +25,8 @@ from numpyro_contour.models.row_expansion import RowExpansion
 from numpyro_contour.models.typical_positions import typical_positions
 
 # How many clusters are tried, until the noise is small enough, in nats.
-_NUMBERS = (1, 64, 256, 1024)
-_ENOUGH = 0.1
+_NUMBERS = (1, 64, 256, 512)
+_ENOUGH = 0.5
 # The energies of clusters are rounded in float32. With (rows / this)^2 clusters or more, their sum
 # is off by some hundredths of a nat.
 _ROUNDED = 200_000
