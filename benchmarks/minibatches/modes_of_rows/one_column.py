@@ -75,7 +75,7 @@ def amplitude(rows: int, minibatch: int, length: Length = USUAL) -> Target:
 #: the mass of the first component
 _SHARE = 0.3
 #: bins of the rows for the exact energy
-_BINS = 2000
+_BINS = 1000
 
 
 def _mixture_prior() -> dict:

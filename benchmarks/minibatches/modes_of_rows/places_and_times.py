@@ -94,7 +94,7 @@ def _period_truth(
 #: where the source is, its depth squared, and the height of the barrier that is aimed at
 _X, _Y, _DEPTH, _HEIGHT = 0.4, 1.0, 0.16, 30
 #: the side of a cell of the road
-_CELL = 0.03
+_CELL = 0.05
 
 
 def _distance(x: jax.Array, y: jax.Array, u: jax.Array, v: jax.Array) -> jax.Array:
