@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 
@@ -69,11 +70,10 @@ def rows_for_the_same_error(target: Target, noisy: Outcome, exact: Outcome) -> l
 
 def beside_peers(target: Target, ours: Outcome, peers: Iterable[Found]) -> list[list[str]]:
     """The rows of a target in the table of peers."""
-    found = [Found("ContourSGLD", ours.masses, ours.rows)]
-    table = []
-    for first, one in ((True, found[0]), *((False, peer) for peer in peers)):
-        error = one.error(target.mass)
-        wanted = one.rows * (error / found[0].error(target.mass)) ** 2
+    table: list[list[str]] = []
+    for one in chain([Found("ContourSGLD", ours.masses, ours.rows)], peers):
+        first, error = not table, one.error(target.mass)
+        wanted = one.rows * (error / ours.error(target.mass)) ** 2
         table.append(
             [
                 target.name if first else "",
