@@ -97,9 +97,10 @@ class Peers:
         return Found("SGLD", masses, self.ours.rows)
 
     def csgld(self) -> Found:
-        """`blackjax.csgld` with the partition, step size and scale of our run."""
+        """`blackjax.csgld` with the partition of our run, and the step size and scale of SGLD."""
         state, target = self.ours.mcmc.last_state, self.target
-        step_size, scale = self._settings(self.ours.mcmc)
+        # The step size of our run is too large for the noise of plain minibatches.
+        step_size, scale = self._settings(self._of_sgld)
         offsets = FinishedRun.of(self.ours.mcmc).energy_offsets
         lower = np.asarray(state.partition.lower, np.float64) + offsets
         potential = ModelPotential.of(target.model, target.columns, {})
@@ -141,7 +142,7 @@ class Peers:
         log_weights = 0.75 * np.log(np.take_along_axis(theta, np.asarray(bins)[:, kept], 1))
         weights = np.exp(log_weights - log_weights.max(1, keepdims=True))
         masses = self._masses(x[:, kept], weights)
-        return Found("blackjax.csgld, our partition and step", masses, self.ours.rows)
+        return Found("blackjax.csgld, our partition", masses, self.ours.rows)
 
     def sgmcmcjax(self) -> Found:
         """SGLD of SGMCMCJax with the step size and scale of our SGLD."""

@@ -136,10 +136,10 @@ draws grows.
 {rows}
 ### Peers with as many rows
 
-SGLD takes plain minibatches with nothing given. Others begin where its chains end:
-`blackjax.csgld` with the partition, step size and scale that our run found, SGMCMCJax with those of
-SGLD, and HMCECS with the Taylor proxy at the end of one chain ({ECS:,} + {ECS:,} draws, in as many
-rows as these take). Stochastic-gradient samplers make {DRAWS:,} draws, of which a quarter is
+SGLD takes plain minibatches with nothing given. Others begin where its chains end: `blackjax.csgld`
+with the partition that our run found and the step size and scale of SGLD, SGMCMCJax with the
+latter, and HMCECS with the Taylor proxy at the end of one chain ({ECS:,} + {ECS:,} draws, in as
+many rows as these take). Stochastic-gradient samplers make {DRAWS:,} draws, of which a quarter is
 warm-up. NUTS and tempered SMC run on the exact energies, which give the draws of all rows, and are
 charged N rows for a gradient; they make {REPEATED} runs, each with as many rows. A run of SMC
 counts as a chain. The last column is extrapolated from the errors of single chains, with squared
