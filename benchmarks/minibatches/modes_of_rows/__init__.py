@@ -1,0 +1,55 @@
+"""Modes that the rows of the data make, crossed by minibatches: docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.minibatches.modes_of_rows import text
+from benchmarks.minibatches.modes_of_rows.figure import bands, with_one_anchor
+from benchmarks.minibatches.modes_of_rows.peers import Peers
+from benchmarks.minibatches.modes_of_rows.runs import Outcome, on_minibatches, without_noise
+from benchmarks.minibatches.modes_of_rows.target import Length, Target
+from benchmarks.minibatches.modes_of_rows.targets import COMPARED, DRAWN, TARGETS
+from benchmarks.shared.experiment import Experiment
+from benchmarks.shared.tables import markdown_table
+
+
+def main(experiment: Experiment) -> str:
+    """The section of the page."""
+    measured: dict[str, tuple[Target, Outcome, Outcome]] = {}
+    for name in experiment.choose(tuple(TARGETS), ("sign",)):
+        target = _of(experiment, name)
+        measured[name] = target, on_minibatches(target), without_noise(target)
+        for line in text.lines(*measured[name]):
+            print(*line, sep=" | ", flush=True)
+    tables = [
+        [line for row in measured.values() for line in text.lines(*row)],
+        [text.rows_for_the_same_error(*row) for row in measured.values()],
+        [],
+    ]
+    for name in experiment.choose(COMPARED, ("sign",)):
+        target, ours, _ = measured[name]
+        tables[2] += text.beside_peers(target, ours, Peers(target, ours).all(experiment.quick))
+    made = [
+        markdown_table(header, table)
+        for header, table in zip((text.RUNS, text.ROWS, text.PEERS), tables)
+    ]
+    target = _of(experiment, DRAWN if not experiment.quick else "sign")
+    several = measured[target.name][1]
+    one = with_one_anchor(target)
+    names = ("one anchor", f"{several.anchors} anchors")
+    figure = bands(target, dict(zip(names, (one, several))))
+    alternative = "Energies along a run with their noise, by one anchor and by several"
+    return text.section(
+        *made,
+        experiment.save(figure, "anchors", alternative),
+        target.name,
+        [float(np.median(run.noise)) for run in (one, several)],
+    )
+
+
+def _of(experiment: Experiment, name: str) -> Target:
+    target = TARGETS[name]()
+    return replace(target, length=Length(20, 20, 50)) if experiment.quick else target

@@ -1,0 +1,146 @@
+"""Runs with nothing given except `num_steps`, on minibatches and without noise."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jax import random
+from numpyro.infer import MCMC
+from numpyro.infer.util import unconstrain_fn
+
+from benchmarks.minibatches.modes_of_rows.target import Target
+from benchmarks.shared.runs import quiet, run
+from benchmarks.shared.tables import crossings
+from numpyro_contour import ContourSGLD, diagnose, expectation, to_inference_data
+from numpyro_contour.core.arrays.vectors import ravel
+
+CHAINS = 8
+#: the estimators by the order of their expansion; the third expands rows in their data
+ESTIMATORS = {0: "minibatch", 1: "first order", 2: "second order", 3: "in the data"}
+#: rows from which the weight of a draw takes three evaluations of each row instead of two
+_MANY_ROWS = 100_000
+#: minibatches from which the noise on top of the barrier is estimated
+_MINIBATCHES = 500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run on a target gave."""
+
+    #: of each draw, (chains, draws): its energy over all rows and the noise of a step in nats,
+    #: and whether it is in the mode whose mass is known
+    energy: np.ndarray
+    noise: np.ndarray
+    inside: np.ndarray
+    #: the noise on top of the barrier
+    noise_on_top: float
+    #: changes of mode between draws, (chains,)
+    crossed: np.ndarray
+    #: the mass of the mode, of single chains, (chains,), pooled, and its Monte Carlo error
+    masses: np.ndarray
+    mass: float
+    mcse: float
+    #: the names of the faults that `diagnose` finds
+    faults: tuple[str, ...]
+    #: the estimator, the number of anchors in use and of passes over all rows that placed them
+    estimator: str
+    anchors: int
+    passes: int
+    #: evaluations of rows of all chains, and seconds of the run and of its weights
+    rows: float
+    seconds: float
+    mcmc: MCMC
+
+    def error(self, exact: float) -> float:
+        """The root mean square error of single chains."""
+        return float(np.sqrt(((self.masses - exact) ** 2).mean()))
+
+
+def on_minibatches(target: Target, chains: int = CHAINS) -> Outcome:
+    """The run on minibatches."""
+    return outcome(target, target.model, target.columns, chains)
+
+
+def without_noise(target: Target, chains: int = CHAINS) -> Outcome:
+    """The same run with exact energies."""
+    return outcome(target, target.without_noise, target.statistics, chains)
+
+
+def outcome(target: Target, model: Any, data: tuple, chains: int) -> Outcome:
+    """Run, and look at the draws."""
+    length = target.length
+    began = time.perf_counter()
+    kernel = ContourSGLD(model, num_steps=length.num_steps)
+    mcmc = run(kernel, length.warmup, length.draws, chains, *data)
+    with quiet():
+        idata = to_inference_data(mcmc)
+    seconds = time.perf_counter() - began
+    draws = {name: np.asarray(x) for name, x in idata["posterior"].items()}
+    inside, stats = target.inside(draws), idata["sample_stats"]
+    weights = np.exp(np.asarray(stats["log_weight"], np.float64))
+    noise = stats["energy_noise"] if "energy_noise" in stats else np.zeros(inside.shape)
+    pooled = expectation(idata, lambda _: inside)
+    used = estimator_of(mcmc)
+    return Outcome(
+        -np.asarray(stats["lp"], np.float64),
+        np.asarray(noise, np.float64),
+        inside,
+        noise_on_top(target, mcmc) if model == target.model else 0.0,
+        crossings(inside),
+        (weights * inside).sum(1) / weights.sum(1),
+        float(pooled.mean),
+        float(pooled.mcse),
+        tuple(fault.check for fault in diagnose(idata).faults),
+        *used[1:],
+        rows_of(target, model, chains, *used),
+        seconds,
+        mcmc,
+    )
+
+
+def noise_on_top(target: Target, mcmc: MCMC) -> float:
+    """The scatter of the first chain's energies on top of the barrier."""
+    kernel, warmup = mcmc.sampler, mcmc.last_state.warmup
+    potential = kernel.parts.source.potential(target.columns, {})
+    with numpyro.handlers.seed(rng_seed=0):
+        top = unconstrain_fn(target.prior, (), {}, jax.tree.map(jnp.asarray, target.top))
+    chosen = kernel.parts.estimator(potential)
+    energy = kernel.parts.source.estimator(chosen, potential, top, warmup)
+    of_chain = energy(jax.tree.map(lambda x: x[0], warmup))
+    flat = ravel(jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), top))
+    keys = random.split(random.key(0), _MINIBATCHES)
+    return float(jax.jit(jax.vmap(lambda key: of_chain(key, flat)[0]))(keys).std())
+
+
+def estimator_of(mcmc: MCMC) -> tuple[int, str, int, int]:
+    """The order of a run's expansion, its name, the anchors in use, and the passes for them."""
+    warmup = mcmc.last_state.warmup
+    anchors = warmup.anchors if warmup else ()
+    if not anchors:
+        return 0, "exact", 0, 0
+    used = (np.asarray(anchors.slots.weight) > 0).sum(1)
+    order = int(np.max(anchors.order)) if used.any() else 0
+    return order, ESTIMATORS[order], int(used.max()), int(np.asarray(anchors.passes).sum())
+
+
+def rows_of(
+    target: Target, model: Any, chains: int, order: int, name: str, anchors: int, passes: int
+) -> float:
+    """Evaluations of rows: of all steps, of the passes for anchors, and of the weights."""
+    length, rows = target.length, target.rows
+    steps = chains * length.steps
+    if model == target.without_noise:
+        return 1.0 * steps * rows
+    # A step evaluates its rows where the chain is and where the expansion is. A Hessian takes as
+    # many passes as there are parameters.
+    size = sum(np.size(x) for x in target.like.values())
+    of_passes = passes * rows * (1 + size * (order == 2))
+    of_steps = steps * target.minibatch * (2 if order else 1)
+    of_weights = chains * length.draws * rows * (3 if rows >= _MANY_ROWS else 2)
+    return 1.0 * of_steps + of_passes + of_weights

@@ -1,0 +1,26 @@
+"""The targets of the tables, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.minibatches.modes_of_rows.one_column import amplitude, sign, weak_mixture
+from benchmarks.minibatches.modes_of_rows.places_and_times import drive_by, period
+from benchmarks.minibatches.modes_of_rows.quadratic_forms import logistic, phase_retrieval
+from benchmarks.minibatches.modes_of_rows.target import Length, Target
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "sign": sign,
+    "amplitude, N = 20,000": partial(amplitude, 20_000, 200),
+    "amplitude, N = 1,000,000": partial(amplitude, 1_000_000, 1000, Length(120, 240, 500)),
+    "weak mixture": weak_mixture,
+    "period": period,
+    "drive-by location": drive_by,
+    "phase retrieval, 3-d": phase_retrieval,
+    "logistic, 6-d": partial(logistic, 6, strength=25),
+    "logistic, 20-d": partial(logistic, 20, strength=110),
+}
+#: the targets on which peers run, and the one that is drawn
+COMPARED = ("amplitude, N = 20,000", "weak mixture")
+DRAWN = "phase retrieval, 3-d"

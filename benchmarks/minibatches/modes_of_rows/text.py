@@ -1,0 +1,148 @@
+"""The tables and the words of the section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+import numpy as np
+
+from benchmarks.minibatches.modes_of_rows.peers import DRAWS, ECS, Found
+from benchmarks.minibatches.modes_of_rows.runs import CHAINS, Outcome
+from benchmarks.minibatches.modes_of_rows.target import USUAL, Target
+from benchmarks.peers.methods import RUNS as REPEATED
+from benchmarks.shared.tables import standard_error
+
+RUNS = [
+    *("target", "energies", "noise: median, 99 %, on top", "anchors, passes"),
+    *("crossings, least", "error a chain", "pooled", "faults", "million rows", "seconds"),
+]
+ROWS = [
+    *("target", "rows on minibatches", "error a chain", 'rows of `energy="full"`', "its error"),
+    *("its rows for the same error", "ratio"),
+]
+PEERS = [
+    *("target", "method", "million rows", "error a chain", "pooled", "its error"),
+    "million rows for the error of ContourSGLD",
+]
+
+
+def lines(target: Target, noisy: Outcome, exact: Outcome) -> list[list[str]]:
+    """The runs of a target, on minibatches and without noise."""
+    size = f"N = {target.rows:,}, n = {target.minibatch:,}"
+    name = f"{target.name.split(', N')[0]}, {size}: {target.barrier:.1f} nats, {target.mass:.3f}"
+    table = []
+    for run, first in ((noisy, name), (exact, "the same without noise")):
+        noise = [np.median(run.noise), np.quantile(run.noise, 0.99)]
+        noise += [run.noise_on_top]
+        places = f"{run.anchors}, {run.passes}" if run.anchors else ""
+        table.append(
+            [
+                first,
+                run.estimator if run is noisy else target.how,
+                ", ".join(f"{x:.2g}" for x in noise) if run is noisy else "0",
+                places,
+                f"{run.crossed.mean():.0f}, {run.crossed.min()}",
+                f"{run.error(target.mass):.3f}",
+                f"{run.mass:.3f} +- {run.mcse:.3f}",
+                ", ".join(run.faults) or "none",
+                f"{run.rows / 1e6:,.0f}" if run is noisy else "",
+                f"{run.seconds:.0f}",
+            ]
+        )
+    return table
+
+
+def rows_for_the_same_error(target: Target, noisy: Outcome, exact: Outcome) -> list[str]:
+    """A row of the table of rows."""
+    errors = noisy.error(target.mass), exact.error(target.mass)
+    wanted = exact.rows * (errors[1] / errors[0]) ** 2
+    return [
+        target.name,
+        f"{noisy.rows:.2g}",
+        f"{errors[0]:.3f}",
+        f"{exact.rows:.2g}",
+        f"{errors[1]:.3f}",
+        f"{wanted:.2g}",
+        f"{noisy.rows / wanted:.3f}",
+    ]
+
+
+def beside_peers(target: Target, ours: Outcome, peers: Iterable[Found]) -> list[list[str]]:
+    """The rows of a target in the table of peers."""
+    table: list[list[str]] = []
+    for one in chain([Found("ContourSGLD", ours.masses, ours.rows)], peers):
+        first, error = not table, one.error(target.mass)
+        wanted = one.rows * (error / ours.error(target.mass)) ** 2
+        table.append(
+            [
+                target.name if first else "",
+                one.name,
+                f"{one.rows / 1e6:,.0f}",
+                f"{error:.3f}",
+                f"{one.masses.mean():.3f} +- {standard_error(one.masses):.3f}",
+                f"{abs(one.masses.mean() - target.mass):.3f}",
+                "" if first else f"{wanted / 1e6:,.0f}",
+            ]
+        )
+        print(*table[-1], sep=" | ", flush=True)
+    return table
+
+
+def section(runs: str, rows: str, peers: str, figure: str, drawn: str, noise: list[float]) -> str:
+    """The section of the page."""
+    return f"""## Two modes that the rows make
+
+In these posteriors the modes come from the rows of the data, each of which says little. Steps see
+minibatches of n of the N rows. `ContourSGLD` is given nothing except `num_steps`; {CHAINS}
+vectorised chains start as in NumPyro. Most runs have {USUAL.warmup} draws of warm-up and
+{USUAL.draws} draws after it, of {USUAL.num_steps} steps each. The first column has the height of
+the barrier above the deeper mode and the exact mass of one mode, both of which are computed from
+sufficient statistics or on a grid:
+
+- *sign* and *amplitude*: the rows have mean a^2 (*amplitude* is the model of README with noisier
+  rows the more there are);
+- *weak mixture*: two components less than a standard deviation apart, of masses 0.3 and 0.7, in
+  this or in the opposite order;
+- *period*: a sinusoid in thirty nights, at its frequency or at the nightly alias;
+- *drive-by location*: distances to a source on one of the sides of a winding road;
+- *phase retrieval*: squares of a linear form, seen with noise;
+- *logistic*: logits (x'w)^2 - 0.3.
+
+Each run is compared with the same run **without noise**, as long and with nothing given, on the
+exact energy from the numbers that the second column names. It shows what crossings and errors
+minibatches cost. (Logistic regressions are expanded to second order in their logits.)
+
+Noise is the standard deviation of the energy in nats: its median and 99 % quantile at the draws,
+and its value on top of the barrier. Anchors are those in use at the end, beside the passes over all
+rows that placed them. Crossings are counted between draws: the mean over chains, and the least. The
+error of a chain is the root mean square over chains of the difference between its mass and the
+exact one; the pooled mass has the Monte Carlo error that `expectation` reports. Rows are
+evaluations of a row, of all chains: two for each row of a minibatch, passes for anchors and their
+Hessians, and two for each row and draw for the weights (three from 100,000 rows on).
+
+{runs}
+{figure}
+The figure shows {drawn}: energies of the first chain over all rows, with one standard deviation of
+the noise of a step on both sides. With one anchor the median noise is {noise[0]:.2g} nats, with
+several it is {noise[1]:.2g}.
+
+### Rows for the same error
+
+A run with `energy="full"` is the run without noise, at N rows a step and none for weights. Its rows
+for the error of the run on minibatches are extrapolated, since squared errors fall as the number of
+draws grows.
+
+{rows}
+### Peers with as many rows
+
+SGLD takes plain minibatches with nothing given. Others begin where its chains end: `blackjax.csgld`
+with the partition that our run found and the step size and scale of SGLD, SGMCMCJax with the
+latter, and HMCECS with the Taylor proxy at the end of one chain ({ECS:,} + {ECS:,} draws, in as
+many rows as these take). Stochastic-gradient samplers make {DRAWS:,} draws, of which a quarter is
+warm-up. NUTS and tempered SMC run on the exact energies, which give the draws of all rows, and are
+charged N rows for a gradient; they make {REPEATED} runs, each with as many rows. A run of SMC
+counts as a chain. The last column is extrapolated from the errors of single chains, with squared
+errors that fall as the number of rows grows; chains that never cross would not get there.
+
+{peers}"""
