@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,7 +48,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     arguments.output.mkdir(parents=True, exist_ok=True)
     data_file = arguments.output / "phase_retrieval.nc"
-    to_inference_data(runs.contour.mcmc).to_netcdf(data_file)
+    with warnings.catch_warnings():
+        # The report below says all of it.
+        warnings.filterwarnings("ignore", "This run cannot be trusted", UserWarning)
+        to_inference_data(runs.contour.mcmc).to_netcdf(data_file)
     again = az.from_netcdf(data_file)
     print(demo_rows.describe_file(again), end="\n\n")
     print(describe_report(diagnose(again)), end="\n\n")

@@ -19,6 +19,7 @@ from numpyro_contour.runs.finished_run import FinishedRun
 
 JOB = Job(chains=8, warmup=80, draws=200, num_steps=300)
 QUICK_JOB = Job(chains=4, warmup=60, draws=100, num_steps=200)
+CSGLD = "csgld of blackjax"
 #: draws of NUTS in the warm-up, and as many after it: about as many rows as the others
 NUTS_DRAWS = 20
 QUICK_NUTS_DRAWS = 10
@@ -60,7 +61,7 @@ def run_all(job: Job, nuts_draws: int, key: jax.Array) -> Runs:
     key_ours, key_csgld, key_nuts = random.split(key, 3)
     kernels = ContourSGLD, SGLD
     with warnings.catch_warnings():
-        # SGLD stays where it began, and is told so. Of the other run a report follows.
+        # A report on ContourSGLD follows; the table says all of SGLD.
         warnings.filterwarnings("ignore", "This run cannot be trusted", UserWarning)
         ours = {
             kernel.__name__: run(
@@ -70,7 +71,7 @@ def run_all(job: Job, nuts_draws: int, key: jax.Array) -> Runs:
         }
     table = {name: _row(_drawn(result)) for name, result in ours.items()}
     if has_blackjax():
-        table["csgld of blackjax"] = _row(draw_csgld(job, key_csgld, *data))
+        table[CSGLD] = _row(draw_csgld(job, key_csgld, *data))
     table["NUTS on all rows"] = _row(draw_nuts(nuts_draws, job.chains, key_nuts, *data))
     return Runs(ours["ContourSGLD"], table)
 
@@ -94,7 +95,19 @@ def _row(drawn: Drawn) -> Row:
 
 
 def describe(job: Job, runs: Runs) -> str:
-    """The table of all samplers."""
+    """The table of all samplers, and what the warm-up of ContourSGLD found."""
+    anchors = FinishedRun.of(runs.contour.mcmc).anchors
+    placed = int((np.asarray(anchors.slots.weight)[0] > 0).sum()) if anchors else 0
+    return "\n".join(
+        [
+            describe_table(job, runs.table),
+            describe_warmup(runs.contour.mcmc) + f", {placed} anchors",
+        ]
+    )
+
+
+def describe_table(job: Job, table: dict[str, Row]) -> str:
+    """The table of all samplers, and what its columns are."""
     exact = phase_retrieval.exact_mass()
     share = phase_retrieval.MINIBATCH / phase_retrieval.ROWS
     lines = [
@@ -107,7 +120,7 @@ def describe(job: Job, runs: Runs) -> str:
         f"{'seconds':>9}",
         f"{'exact':20}{exact:9.3f}",
     ]
-    for name, row in runs.table.items():
+    for name, row in table.items():
         off = np.abs(row.by_chain - exact).mean()
         lines.append(
             f"{name:20}{row.mass:9.3f}{row.error:8.3f}{off:14.3f}{row.crossings:11.1f}"
@@ -115,15 +128,15 @@ def describe(job: Job, runs: Runs) -> str:
         )
     lines += [
         "",
-        "error: standard error from the scatter of the chains; off, a chain: mean distance of a",
-        "single chain's P from the exact one; crossings: from mode to mode, a chain; rows: looked",
-        "at, in millions, anchors and weights included; seconds: with compilation.",
-        describe_warmup(runs.contour.mcmc),
+        "error: standard error from the scatter of the chains. off, a chain: mean distance of a",
+        "single chain's P from the exact one. crossings: from mode to mode, per chain; where there",
+        "are none, P only says where the chains began. rows: looked at, those of anchors and weights",
+        "included. seconds: with compilation.",
     ]
-    if not has_blackjax():
+    if CSGLD not in table:
         lines.append(
-            "csgld of blackjax is left out: blackjax is not installed "
-            "(`pip install 'numpyro_contour[demo]'`)."
+            "csgld of blackjax is left out, since blackjax is not installed: "
+            "`pip install 'numpyro_contour[demo]'`."
         )
     return "\n".join(lines)
 

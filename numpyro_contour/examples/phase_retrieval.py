@@ -44,7 +44,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 def model(x: jax.Array, y: jax.Array, minibatch: int | None = MINIBATCH) -> None:
-    r"""Phase retrieval: which signal made these intensities?
+    r"""Phase retrieval, the search for the signal that made the intensities, on minibatches.
 
     .. math:: w \sim N((0.3, 0, 0), 0.4^2 I_3), \qquad y_i \sim N((x_i^\top w)^2, 3^2)
 
