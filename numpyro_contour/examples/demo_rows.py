@@ -98,12 +98,8 @@ def describe(job: Job, runs: Runs) -> str:
     """The table of all samplers, and what the warm-up of ContourSGLD found."""
     anchors = FinishedRun.of(runs.contour.mcmc).anchors
     placed = int((np.asarray(anchors.slots.weight)[0] > 0).sum()) if anchors else 0
-    return "\n".join(
-        [
-            describe_table(job, runs.table),
-            describe_warmup(runs.contour.mcmc) + f", {placed} anchors",
-        ]
-    )
+    warmup = f"{describe_warmup(runs.contour.mcmc)}, {placed} anchors"
+    return f"{describe_table(job, runs.table)}\n\n{warmup}"
 
 
 def describe_table(job: Job, table: dict[str, Row]) -> str:
@@ -128,10 +124,10 @@ def describe_table(job: Job, table: dict[str, Row]) -> str:
         )
     lines += [
         "",
-        "error: standard error from the scatter of the chains. off, a chain: mean distance of a",
-        "single chain's P from the exact one. crossings: from mode to mode, per chain; where there",
-        "are none, P only says where the chains began. rows: looked at, those of anchors and weights",
-        "included. seconds: with compilation.",
+        "error: standard error from the scatter of the chains",
+        "off, a chain: mean distance of a single chain's P from the exact one",
+        "crossings: from mode to mode, per chain; without any, P only says where chains began",
+        "rows: looked at, those of anchors and weights included; seconds: with compilation",
     ]
     if CSGLD not in table:
         lines.append(

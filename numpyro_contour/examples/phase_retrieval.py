@@ -109,8 +109,8 @@ def exact_mass() -> float:
     products = (x[:, :, None] * x[:, None, :]).reshape(len(x), 9)
     quadratic, linear = products.T @ products, products.T @ y
     # The spacing is less than the posterior's smallest standard deviation, 0.017. At the
-    # ends of the axes the density is below exp(-1000) of its peak.
-    axis = (np.arange(100) + 0.5) / 100 - 0.5
+    # ends of the axes the density is below exp(-50) of its peak.
+    axis = (np.arange(60) + 0.5) / 100 - 0.3
     w = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
     pairs = (w[:, :, None] * w[:, None, :]).reshape(len(w), 9)
     fit = ((pairs @ quadratic) * pairs).sum(1) - 2 * pairs @ linear
