@@ -21,7 +21,7 @@ JOB = Job(chains=8, warmup=80, draws=200, num_steps=300)
 QUICK_JOB = Job(chains=4, warmup=60, draws=100, num_steps=200)
 CSGLD = "csgld of blackjax"
 #: draws of NUTS in the warm-up, and as many after it: about as many rows as the others
-NUTS_DRAWS = 20
+NUTS_DRAWS = 30
 QUICK_NUTS_DRAWS = 10
 
 
@@ -98,7 +98,7 @@ def describe(job: Job, runs: Runs) -> str:
     """The table of all samplers, and what the warm-up of ContourSGLD found."""
     anchors = FinishedRun.of(runs.contour.mcmc).anchors
     placed = int((np.asarray(anchors.slots.weight)[0] > 0).sum()) if anchors else 0
-    warmup = f"{describe_warmup(runs.contour.mcmc)}, {placed} anchors"
+    warmup = f"{describe_warmup(runs.contour.mcmc)},\nand {placed} anchors for the control variate"
     return f"{describe_table(job, runs.table)}\n\n{warmup}"
 
 

@@ -97,7 +97,7 @@ def output_of(*arguments):
 
 
 def mass_in_file(text):
-    return [float(x) for x in re.search(r"P\(mode\) = ([\d.]+) \+- ([\d.]+)", text).groups()]
+    return [float(x) for x in re.search(r"P\(mode\) = (\d\.\d+) \+- (\d\.\d+)", text).groups()]
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ def test_the_model_is_the_one_that_was_integrated(rows):
     ]
     expected = potential(w, *rows)[0]
     # Sums of 100,000 terms in float32.
-    np.testing.assert_allclose(np.diff(energies), np.diff(expected), atol=0.5)
+    np.testing.assert_allclose(np.diff(energies), np.diff(expected), atol=0.15)
     assert energies[2] - energies[0] > 5
 
 
