@@ -64,17 +64,24 @@ def draw_energy(idata: Any, ax: Any) -> None:
     own = phase_retrieval.has_sign_of_signal(np.asarray(idata["posterior"]["w"])[0])
     draws = np.arange(len(energy))
     ax.fill_between(
-        draws, energy - 2 * noise, energy + 2 * noise, color="0.75", label="± 2 sd of a minibatch's"
+        draws, energy - 2 * noise, energy + 2 * noise, color="0.75", label="± 2 sd of its noise"
     )
     ax.plot(draws, energy, color="0.4", lw=0.6)
-    for mode, label in ((True, "mode of the signal"), (False, "the other mode")):
+    for mode, label in ((True, "mode at the signal"), (False, "other mode")):
         here = own == mode
         ax.plot(draws[here], energy[here], ".", color=COLOURS[mode], ms=5, label=label)
     ax.set(xlabel="draw of chain 0", ylabel="potential energy above the lowest (nats)")
     ax.set_title(f"Phase retrieval: energies, noise {np.median(noise):.2f} nats (median)")
     low, high = ax.get_ylim()
     ax.set_ylim(low, high + 0.1 * (high - low))
-    ax.legend(frameon=False, fontsize="small", loc="upper center", ncols=3)
+    ax.legend(
+        frameon=False,
+        fontsize="small",
+        loc="upper center",
+        ncols=3,
+        handlelength=1.0,
+        columnspacing=1.0,
+    )
 
 
 def save_warmup(path: Path, nine: Any) -> None:
