@@ -20,7 +20,7 @@ from numpyro_contour.runs.finished_run import FinishedRun
 JOB = Job(chains=8, warmup=80, draws=200, num_steps=300)
 QUICK_JOB = Job(chains=4, warmup=60, draws=100, num_steps=200)
 CSGLD = "csgld of blackjax"
-#: draws of NUTS in the warm-up, and as many after it: about as many rows as the others
+#: draws of NUTS in the warm-up, and as many after it: no fewer rows than the others look at
 NUTS_DRAWS = 25
 QUICK_NUTS_DRAWS = 10
 
