@@ -28,7 +28,7 @@ benchmark: .venv-benchmark-$(VERSION)/ready
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks
 
 .venv-demo-$(VERSION)/ready: pyproject.toml
-	$(MAKE_ENV) --editable '.[plots,io]'
+	$(MAKE_ENV) --editable '.[demo]'
 	touch $@
 
 .venv-test-$(VERSION)/ready: pyproject.toml

@@ -1,5 +1,3 @@
-import re
-import warnings
 from importlib import resources
 
 import jax
@@ -7,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numpyro_contour import predictive
-from numpyro_contour.examples import concrete, demo, nine_modes
+from numpyro_contour.examples import concrete, nine_modes
 from numpyro_contour.examples.datasets import TARGETS, Dataset, load, split_and_standardise
 
 SHAPES = {"concrete": (1030, 8), "energy": (768, 8), "yacht": (308, 6), "wine_red": (1599, 11)}
@@ -197,91 +194,3 @@ def test_linear_regression_finds_a_line():
     split = split_and_standardise(Dataset(x[:, None], 2 * x - 5, ("x",), "y"), seed=0)
     observed = split.y_mean + split.y_sd * split.y_test
     np.testing.assert_allclose(concrete.linear_regression(split), observed)
-
-
-# ---------------------------------------------------------------------------------- the demo
-
-
-@pytest.fixture(scope="module")
-def quick_demo(tmp_path_factory):
-    from contextlib import redirect_stdout
-    from io import StringIO
-
-    folder, text, results = tmp_path_factory.mktemp("demo"), StringIO(), {}
-    original = demo.run_concrete
-
-    def remember(*args):
-        results.update(original(*args))
-        return dict(results)
-
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(text),
-        warnings.catch_warnings(),
-    ):
-        # So short a run warns of small steps and clipped drifts, and rightly.
-        warnings.simplefilter("ignore", UserWarning)
-        patch.setattr(demo, "run_concrete", remember)
-        demo.main(["--quick", "--output", str(folder)])
-    return folder, text.getvalue(), results
-
-
-@pytest.mark.slow
-@pytest.mark.quick_compilation
-def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
-    folder, _, results = quick_demo
-    import xarray as xr
-
-    result = results["ContourSGLD"]
-    with xr.open_dataset(folder / "concrete.nc", group="sample_stats") as stats:
-        stats = stats.load()
-    weights = np.exp(stats["log_weight"].values)
-    np.testing.assert_allclose(weights, result.weights, rtol=1e-6)
-    np.testing.assert_allclose(weights.mean(axis=1), 1.0)
-    assert stats["theta"].shape == (*weights.shape, 128)
-    fields = result.mcmc.get_extra_fields(group_by_chain=True)
-    np.testing.assert_allclose(stats["theta"], np.exp(fields["log_theta"]), rtol=1e-5)
-    np.testing.assert_allclose(stats["theta"].sum(axis=-1), 1.0, rtol=1e-4)
-    with xr.open_dataset(folder / "concrete.nc", group="posterior") as posterior:
-        np.testing.assert_allclose(posterior["noise_sd"], result.samples["noise_sd"])
-    with xr.open_dataset(folder / "concrete.nc", group="observed_data") as observed:
-        assert observed["y"].shape == (927,)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_demo_prints_the_numbers_of_its_run(quick_demo):
-    folder, text, results = quick_demo
-    split = split_and_standardise(load("concrete"), seed=0)
-    observed = split.y_mean + split.y_sd * split.y_test
-    key = jax.random.split(jax.random.key(0), 3)[2]
-    for name, result in results.items():
-        drawn = predictive(result.mcmc, key, jnp.asarray(split.X_test))
-        predicted = concrete.predict(drawn, result.log_weights, split)
-        error = concrete.rmse(predicted.mean, observed)
-        assert re.search(rf"held-out RMSE \(MPa\):.*\b{name} {error:.2f}", text)
-        covered = concrete.coverage(predicted, observed)
-        assert re.search(rf"cover of 90 % intervals:.*\b{name} {covered:.3f}", text)
-        assert error < 10
-        assert covered > 0.75
-    assert "0.0494 0.1239 0.0494" in text
-    distances = re.search(r"all chains together: +SGLD ([\d.]+) +ContourSGLD ([\d.]+)", text)
-    sgld, contour = (float(number) for number in distances.groups())
-    assert contour < sgld < 1
-    assert str(folder / "concrete.nc") in text
-
-
-@pytest.mark.slow
-@pytest.mark.quick_compilation
-def test_demo_writes_figures(quick_demo):
-    from matplotlib.image import imread
-
-    picture = imread(quick_demo[0] / "warmup.png")
-    assert picture.shape[:2] == (720, 960)
-    assert all(panel[..., :3].std() > 0.05 for panel in np.array_split(picture, 3, axis=0))
-    picture = imread(quick_demo[0] / "demo.png")
-    assert picture.shape[:2] == (1080, 1320)
-    # Four panels, none of them blank.
-    for rows in np.array_split(picture[..., :3], 2, axis=0):
-        for panel in np.array_split(rows, 2, axis=1):
-            assert panel.std() > 0.05
