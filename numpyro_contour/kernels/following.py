@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax, random
 
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.settle import SETTLE
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.chain import Chain
@@ -33,9 +34,9 @@ from numpyro_contour.models.model_potential import ModelPotential
 
 # Another order begins where it leaves at most this share of the noise's variance.
 _WORTH_IT = 0.1
-# The expansion in the data, whose steps are dearer, begins only where so many anchors of the other
-# orders have not brought the noise down.
-_ANCHORS_IN_VAIN = 8
+# Dearer steps begin only where so many anchors have not brought the noise down: those of second
+# order from the last search for a step size on, when the first anchor is where chains have settled.
+_IN_VAIN = 8
 # Minibatches from which that is judged.
 _COMPARED = 8
 # By how much a draw counts less than the next one in the uses of the slots.
@@ -77,7 +78,8 @@ def follow(
     state = _with_anchors(state, anchors._replace(uses=counted))
 
     def followed(state: Any) -> Any:
-        return _less_noisy(source, method, potential, state, visited, noise)
+        settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
+        return _less_noisy(source, method, potential, state, visited, noise, settled)
 
     return lax.cond(places & too_noisy, followed, lambda x: x, state)
 
@@ -89,6 +91,7 @@ def _less_noisy(
     state: Any,
     visited: Chain,
     noise: jax.Array,
+    settled: jax.Array,
 ) -> Any:
     """The states of all chains with anchors by which their energies have less noise.
 
@@ -99,6 +102,7 @@ def _less_noisy(
         state: the states of all chains.
         visited: the chains that their samplers move, (chains, replicas, ...).
         noise: the variance of their energies' noise, (chains, replicas).
+        settled: whether the first anchors are where the chains have settled.
     """
     anchors, like = state.warmup.anchors, jax.tree.map(lambda x: x[0], state.z)
     full_data, expansions = source.full_data(potential, like), source.expansions(potential, like)
@@ -113,13 +117,14 @@ def _less_noisy(
     )(keys).mean(0)
     anchors = _within_reach(anchors, position, chain, levels)
     bearable = bearable_noise(position.shape[0])
+    in_vain = jnp.sum(anchors.slots.weight[0] > 0) > _IN_VAIN
     if expansions.orders[:2] == (1, 2):
         worth_it = (anchors.order[0] == 1) & (levels[2] < _WORTH_IT * levels[1])
+        worth_it &= settled | in_vain
         bent = partial(_with_hessians, full_data)
         anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
     if expansions.clusters and len(expansions.orders) > 1:
         level = levels[anchors.order[0]]
-        in_vain = jnp.sum(anchors.slots.weight[0] > 0) > _ANCHORS_IN_VAIN
         worth_it = in_vain & (level > bearable)
         worth_it &= (levels[3] < _WORTH_IT * level) & (levels[3] <= bearable)
         homes = partial(_with_homes, full_data, expansions.clusters)

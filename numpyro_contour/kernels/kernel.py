@@ -216,10 +216,7 @@ class Kernel(MCMCKernel):
         if self.parts.plan is not None:
             length = jnp.full_like(state.warmup.length, num_warmup)
             state = state._replace(warmup=state.warmup._replace(length=length))
-            potential = self.parts.source.potential(model_args, model_kwargs)
-            if self.parts.estimator(potential) == "control_variate":
-                state = with_first_anchors(self.parts.source, potential, state)
-        return state
+        return with_first_anchors(self.parts, state, model_args, model_kwargs)
 
     def _start_chains(
         self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict

@@ -1,5 +1,6 @@
 """Draws that stand for a window: chosen in proportion to weight, carrying the mean weight."""
 
+import types
 from typing import NamedTuple
 
 import jax
@@ -19,13 +20,23 @@ class Counted(NamedTuple):
     potential_energy: jax.Array
 
 
+class Place(NamedTuple):
+    """A state: samplers keep their chain in one."""
+
+    number: jax.Array
+
+    @property
+    def chain(self):
+        return types.SimpleNamespace(energy_noise=jnp.array(0.0))
+
+
 def walker(log_weights):
     """A chain that is at 0, 1, 2, ... with given log weights."""
     log_weights = jnp.asarray(log_weights)
     return Sampler(
-        init=lambda key, position, potential_and_grad: jnp.array(-1),
-        step=lambda keys, state, potential_and_grad: state + 1,
-        observe=lambda state: Counted(state, log_weights[state], jnp.array(0.0)),
+        init=lambda key, position, potential_and_grad: Place(jnp.array(-1)),
+        step=lambda keys, state, potential_and_grad: Place(state.number + 1),
+        observe=lambda state: Counted(state.number, log_weights[state.number], jnp.array(0.0)),
         relocate=lambda state, chain: state,
     )
 
@@ -33,7 +44,9 @@ def walker(log_weights):
 def windows(log_weights, draw, number=1, trust=1.0):
     sampler = walker(log_weights)
     run = jax.vmap(
-        lambda key: run_window(key, jnp.array(-1), None, sampler, len(log_weights), draw, trust)[1]
+        lambda key: run_window(
+            key, Place(jnp.array(-1)), None, sampler, len(log_weights), draw, trust
+        )[1]
     )
     return run(random.split(random.key(0), number))
 
