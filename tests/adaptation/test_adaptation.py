@@ -11,7 +11,7 @@ from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, up
 from numpyro_contour.adaptation.energies import SIZE, no_energies, record_energies, spread
 from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE, measured_move
 from numpyro_contour.adaptation.moments import add_draw, no_draw_moments, no_moments
-from numpyro_contour.adaptation.pilot import BIN_WIDTH, fitting_partition
+from numpyro_contour.adaptation.pilot import BIN_WIDTH, PILOT, fitting_partition
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.relaxation_times import relaxation_times
 from numpyro_contour.adaptation.tune import TUNE, fitting_preconditioner
@@ -21,7 +21,7 @@ from numpyro_contour.adaptation.tuning import (
     initial_tuning,
     largest_step_size,
 )
-from numpyro_contour.adaptation.warmup import end_measured_stage
+from numpyro_contour.adaptation.warmup import end_measured_stage, initial_warmup, record_draw
 from numpyro_contour.adaptation.window import carry_over
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
@@ -282,6 +282,25 @@ def test_a_window_of_any_length_is_remembered_evenly(total):
     )
     if total == SIZE:
         assert places.max() == SIZE - 1
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_energies_of_unbearable_noise_count_where_there_are_no_others(share):
+    """Half of them 300 nats too low: the spread is that of the others."""
+    values = np.random.default_rng(0).normal(5.0, 2.0, SIZE)
+    lucky = np.arange(SIZE) < share * SIZE
+    plan = Plan.of(((PILOT, 1.0),))
+    warmup = initial_warmup(plan, initial_tuning(2, None, None))._replace(length=jnp.array(1))
+    _, seen = record_draw(
+        plan,
+        warmup,
+        jnp.asarray(values - 300 * lucky, jnp.float32),
+        jnp.zeros(SIZE),
+        jnp.where(lucky, 30.0, 0.01),
+    )
+    shift = -300 if share == 1 else 0
+    np.testing.assert_allclose(seen.found.mean, 5.0 + shift, atol=0.4)
+    np.testing.assert_allclose(seen.found.sd, 2.0, rtol=0.1)
 
 
 def test_partition_fits_the_spread():

@@ -150,6 +150,33 @@ def test_a_refusal_teaches_theta_nothing():
     np.testing.assert_array_equal(refused.theta.log_theta, state.theta.log_theta)
 
 
+@pytest.mark.parametrize(("told", "learns"), [(0.9, True), (1.1, False)])
+def test_theta_learns_from_energies_with_bearable_noise_only(told, learns):
+    sampler = contour(
+        *(langevin(), Constant(0.1), Constant(1.0), EnergyPartition(0, 10, 20), robbins_monro()),
+        noise_limit=1.0,
+    )
+    energy = lambda key, x: (x**2 / 2, x, jnp.asarray(told))
+    state = sampler.init(random.key(0), jnp.array(0.5), energy)
+    moved = sampler.step(random.split(random.key(1)), state, energy)
+    assert (moved.theta.log_theta == state.theta.log_theta).all() != learns
+
+
+def test_energies_of_unbearable_noise_are_not_held_under_the_margin():
+    """A chain at a lucky low energy, 40 nats below a ceiling under which all others lie."""
+    sampler = contour(
+        *(langevin(), Constant(0.1), Constant(1.0), EnergyPartition(0, 80, 20), lambda count: 0.0),
+        margin=jnp.array(10.0),
+        noise_limit=1.0,
+    )
+    start = sampler.init(random.key(0), jnp.array(0.5), lambda key, x: (50.0 + x, x))
+    for told, moves in ((4.0, True), (0.5, False)):
+        energy = lambda key, x, told=told: (200.0 + x, x, jnp.asarray(told))
+        assert (
+            bool(sampler.step(random.split(random.key(1)), start, energy).chain.accepted) == moves
+        )
+
+
 def test_a_chain_that_starts_without_a_finite_energy_never_moves():
     sampler = SAMPLERS["contour"]
     nowhere = lambda key, x: (jnp.inf * (1 + x**2), x)
