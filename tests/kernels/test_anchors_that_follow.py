@@ -84,13 +84,18 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
     assert not faults & {"energy noise", "anchor", "warm-up"}
 
 
+@pytest.mark.slow
 def test_passes_look_at_no_more_rows_than_minibatches():
+    """Where 400 steps of 20 rows see less than all rows there are the first anchors alone."""
+    kernel = SGLD(sign, energy="first_order", minibatch_size=20)
+    mcmc = models.run(kernel, 0, rows(), chains=2, chain_method="vectorized", warmup=200)
+    assert (np.asarray(anchors_of(mcmc).slots.weight > 0).sum(1) == 1).all()
+
+
+def test_chains_that_run_at_once_share_all_anchors_but_the_first():
     anchors = anchors_of(run("first_order"))
     used = np.asarray(anchors.slots.weight > 0).sum(1)
     assert (used > 3).all()
-    steps = 200 * 50 * CHAINS
-    assert int(anchors.passes.sum()) * ROWS <= steps * MINIBATCH
-    # All but the first are those of all chains.
     positions = np.asarray(anchors.slots.position)
     assert (positions[:, 1:] == positions[:1, 1:]).all()
     assert len(np.unique(positions[:, 0])) == CHAINS
