@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from tiers import in_second_tier
 
 from numpyro_contour import (
     SGHMC,
@@ -65,11 +66,9 @@ def anchors_of(mcmc):
     return mcmc.last_state.warmup.anchors
 
 
-ENERGIES = ["first_order", *(pytest.param(e, marks=pytest.mark.slow) for e in [None])]
-ENERGIES.append(pytest.param("data_expansion", marks=pytest.mark.slow))
-
-
-@pytest.mark.parametrize("energy", ENERGIES)
+@pytest.mark.parametrize(
+    "energy", ["first_order", *map(in_second_tier, ("second_order", None, "data_expansion"))]
+)
 def test_every_chain_crosses_and_the_masses_are_right(energy):
     """A plain minibatch has a noise of 245 nats, the first order at one anchor one of 35."""
     mcmc = run(energy)
@@ -126,10 +125,8 @@ def test_the_noise_of_each_draw_is_that_of_the_anchor_that_served_it():
         assert abs(energies.mean() - (exact - start)) < 4 * noise / 2000**0.5 + 0.02
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [SGLD, *(pytest.param(k, marks=pytest.mark.slow) for k in (SGHMC, ReplicaExchangeSGLD))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [SGLD, SGHMC, ReplicaExchangeSGLD])
 def test_kernels_that_do_not_flatten_take_the_same_anchors(kernel):
     settings = {"temperatures": (1.0, 4.0)} if kernel is ReplicaExchangeSGLD else {}
     mcmc = run("first_order", kernel, 2, 20, **settings)
