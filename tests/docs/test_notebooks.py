@@ -37,6 +37,14 @@ SMALL = {
         "num_steps": 250,
         "nuts_samples": 2000,
     },
+    "modes": {
+        "num_chains": 4,
+        "num_warmup": 150,
+        "num_samples": 300,
+        "num_steps": 100,
+        "sgld_samples": 100,
+        "nuts_draws": 100,
+    },
     "neural_network": {"num_warmup": 40, "num_samples": 40, "num_steps": 50, "nuts_draws": 50},
     "quickstart": {"num_steps": 350, "num_samples": 600},
     "sunspots": {
