@@ -34,9 +34,11 @@ from numpyro_contour.models.model_potential import ModelPotential
 
 # Another order begins where it leaves at most this share of the noise's variance.
 _WORTH_IT = 0.1
-# Dearer steps begin only where so many anchors have not brought the noise down: those of second
-# order from the last search for a step size on, when the first anchor is where chains have settled.
+# Dearer steps begin only where so many anchors have not brought the noise down, those of second
+# order also once the first anchors are where chains have settled. One search for the step size is
+# still to come then, since the noise of the one before caps it.
 _IN_VAIN = 8
+_STAGES_LEFT = 2
 # Minibatches from which that is judged.
 _COMPARED = 8
 # By how much a draw counts less than the next one in the uses of the slots.
@@ -78,7 +80,7 @@ def follow(
     state = _with_anchors(state, anchors._replace(uses=counted))
 
     def followed(state: Any) -> Any:
-        settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
+        settled = jnp.any(here.number >= plan.last(SETTLE) - _STAGES_LEFT)
         return _less_noisy(source, method, potential, state, visited, noise, settled)
 
     return lax.cond(places & too_noisy, followed, lambda x: x, state)
