@@ -108,18 +108,24 @@ def test_mirrored_draws_tell_the_mass_of_a_mode():
 
 
 def test_rows_of_a_run_are_steps_passes_and_weights():
-    from benchmarks.minibatches.modes_of_rows.runs import rows_of
+    from benchmarks.minibatches.modes_of_rows.runs import Used, rows_of
     from benchmarks.minibatches.modes_of_rows.target import Length
     from benchmarks.minibatches.modes_of_rows.targets import TARGETS
 
     target = TARGETS["sign"]()
     target = type(target)(**{**vars(target), "length": Length(10, 20, 50)})
-    steps = 8 * 30 * 50
-    first = rows_of(target, target.model, 8, 1, "", 3, 7)
-    assert first == steps * 2 * 500 + 7 * 100_000 + 8 * 20 * 3 * 100_000
-    # A Hessian in one dimension is another pass.
-    assert rows_of(target, target.model, 8, 2, "", 3, 7) == first + 7 * 100_000
-    assert rows_of(target, target.without_noise, 8, 0, "", 0, 0) == steps * 100_000
+    steps, draws, rows = 8 * 30 * 50, 8 * 20, 100_000
+    first = rows_of(target, target.model, 8, Used(1, 3, 7))
+    assert first == steps * 2 * 500 + 7 * rows + draws * 3 * rows
+    # A Hessian-vector product for each step and weight; a Hessian in one dimension is a pass.
+    second = rows_of(target, target.model, 8, Used(2, 3, 7))
+    assert second == first + steps * 500 + 7 * rows + draws * rows
+    # Clusters have a second derivative along each of two columns.
+    third = rows_of(target, target.model, 8, Used(3, 1, 7, 64, 2))
+    assert third == first + (steps + draws) * 64 * 3
+    alone = rows_of(target, target.model, 8, Used())
+    assert alone == steps * 500 + draws * 3 * rows
+    assert rows_of(target, target.without_noise, 8, Used()) == steps * rows
 
 
 def test_models_with_and_without_noise_have_one_posterior():

@@ -39,10 +39,11 @@ def main(experiment: Experiment) -> str:
     target = _of(experiment, DRAWN if not experiment.quick else "sign")
     several = measured[target.name][1]
     one = with_one_anchor(target)
-    names = ("one anchor", f"{several.anchors} anchors")
+    names = ("one anchor", f"{several.used.anchors} anchors")
     figure = bands(target, dict(zip(names, (one, several))))
     alternative = "Energies along a run with their noise, by one anchor and by several"
     return text.section(
+        text.other_lengths(row[0] for row in measured.values()),
         *made,
         experiment.save(figure, "anchors", alternative),
         target.name,

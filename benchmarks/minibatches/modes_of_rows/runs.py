@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -19,14 +19,34 @@ from benchmarks.shared.runs import quiet, run
 from benchmarks.shared.tables import crossings
 from numpyro_contour import ContourSGLD, diagnose, expectation, to_inference_data
 from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.runs.finished_run import FinishedRun
 
 CHAINS = 8
 #: the estimators by the order of their expansion; the third expands rows in their data
 ESTIMATORS = {0: "minibatch", 1: "first order", 2: "second order", 3: "in the data"}
-#: rows from which the weight of a draw takes three evaluations of each row instead of two
+#: rows from which the weight of a draw takes one more evaluation of each row
 _MANY_ROWS = 100_000
 #: minibatches from which the noise on top of the barrier is estimated
 _MINIBATCHES = 500
+
+
+@dataclass(frozen=True)
+class Used:
+    """What the energies of a run were made of."""
+
+    #: the order of the expansion, 0 where there is none
+    order: int = 0
+    #: anchors in use at the end, and the passes over all rows that placed them
+    anchors: int = 0
+    passes: int = 0
+    #: clusters of an expansion in the data, and their continuous columns
+    clusters: int = 0
+    columns: int = 0
+
+    @property
+    def name(self) -> str:
+        """The estimator in words."""
+        return ESTIMATORS[self.order] + (f", {self.clusters} clusters" if self.clusters else "")
 
 
 @dataclass(frozen=True)
@@ -48,10 +68,8 @@ class Outcome:
     mcse: float
     #: the names of the faults that `diagnose` finds
     faults: tuple[str, ...]
-    #: the estimator, the number of anchors in use and of passes over all rows that placed them
-    estimator: str
-    anchors: int
-    passes: int
+    #: what the energies were made of
+    used: Used
     #: evaluations of rows of all chains, and seconds of the run and of its weights
     rows: float
     seconds: float
@@ -86,7 +104,7 @@ def outcome(target: Target, model: Any, data: tuple, chains: int) -> Outcome:
     weights = np.exp(np.asarray(stats["log_weight"], np.float64))
     noise = stats["energy_noise"] if "energy_noise" in stats else np.zeros(inside.shape)
     pooled = expectation(idata, lambda _: inside)
-    used = estimator_of(mcmc)
+    used = used_by(mcmc)
     return Outcome(
         -np.asarray(stats["lp"], np.float64),
         np.asarray(noise, np.float64),
@@ -97,8 +115,8 @@ def outcome(target: Target, model: Any, data: tuple, chains: int) -> Outcome:
         float(pooled.mean),
         float(pooled.mcse),
         tuple(fault.check for fault in diagnose(idata).faults),
-        *used[1:],
-        rows_of(target, model, chains, *used),
+        used,
+        rows_of(target, model, chains, used),
         seconds,
         mcmc,
     )
@@ -118,29 +136,37 @@ def noise_on_top(target: Target, mcmc: MCMC) -> float:
     return float(jax.jit(jax.vmap(lambda key: of_chain(key, flat)[0]))(keys).std())
 
 
-def estimator_of(mcmc: MCMC) -> tuple[int, str, int, int]:
-    """The order of a run's expansion, its name, the anchors in use, and the passes for them."""
+def used_by(mcmc: MCMC) -> Used:
+    """What the energies of a run were made of."""
     warmup = mcmc.last_state.warmup
     anchors = warmup.anchors if warmup else ()
     if not anchors:
-        return 0, "exact", 0, 0
-    used = (np.asarray(anchors.slots.weight) > 0).sum(1)
-    order = int(np.max(anchors.order)) if used.any() else 0
-    return order, ESTIMATORS[order], int(used.max()), int(np.asarray(anchors.passes).sum())
+        return Used()
+    in_use = (np.asarray(anchors.slots.weight) > 0).sum(1)
+    order = int(np.max(anchors.order)) if in_use.any() else 0
+    found = Used(order, int(in_use.max()), int(np.asarray(anchors.passes).sum()))
+    if order != 3:
+        return found
+    clusters = FinishedRun.of(mcmc).clusters()
+    assert clusters
+    return replace(found, clusters=len(clusters.counts), columns=len(clusters.columns))
 
 
-def rows_of(
-    target: Target, model: Any, chains: int, order: int, name: str, anchors: int, passes: int
-) -> float:
+def rows_of(target: Target, model: Any, chains: int, used: Used) -> float:
     """Evaluations of rows: of all steps, of the passes for anchors, and of the weights."""
     length, rows = target.length, target.rows
     steps = chains * length.steps
     if model == target.without_noise:
         return 1.0 * steps * rows
-    # A step evaluates its rows where the chain is and where the expansion is. A Hessian takes as
-    # many passes as there are parameters.
+    # A row is evaluated where the chain is and where its expansion is. A Hessian-vector product
+    # counts as one more evaluation, and a Hessian takes as many of them as there are parameters.
+    of_second = int(used.order == 2)
     size = sum(np.size(x) for x in target.like.values())
-    of_passes = passes * rows * (1 + size * (order == 2))
-    of_steps = steps * target.minibatch * (2 if order else 1)
-    of_weights = chains * length.draws * rows * (3 if rows >= _MANY_ROWS else 2)
+    of_passes = used.passes * rows * (1 + size * of_second)
+    # Energies of clusters have a second derivative along each of their columns.
+    of_clusters = used.clusters * (1 + used.columns)
+    each = (2 if used.order else 1) + of_second
+    of_steps = steps * (target.minibatch * each + of_clusters)
+    precise = int(rows >= _MANY_ROWS)
+    of_weights = chains * length.draws * (rows * (2 + precise + of_second) + of_clusters)
     return 1.0 * of_steps + of_passes + of_weights

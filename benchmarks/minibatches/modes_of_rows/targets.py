@@ -15,12 +15,12 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "amplitude, N = 20,000": partial(amplitude, 20_000, 200),
     "amplitude, N = 1,000,000": partial(amplitude, 1_000_000, 1000, Length(120, 240, 500)),
     "weak mixture": weak_mixture,
-    "period": period,
+    "period": partial(period, length=Length(300, 600, 100)),
     "drive-by location": drive_by,
     "phase retrieval, 3-d": phase_retrieval,
     "logistic, 6-d": partial(logistic, 6, strength=25),
-    "logistic, 20-d": partial(logistic, 20, strength=110),
+    "logistic, 20-d": partial(logistic, 20, strength=110, length=Length(150, 300, 200)),
 }
 #: the targets on which peers run, and the one that is drawn
-COMPARED = ("amplitude, N = 20,000", "weak mixture")
-DRAWN = "phase retrieval, 3-d"
+COMPARED = ("amplitude, N = 20,000",)
+DRAWN = "amplitude, N = 20,000"

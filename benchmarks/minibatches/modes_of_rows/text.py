@@ -35,12 +35,13 @@ def lines(target: Target, noisy: Outcome, exact: Outcome) -> list[list[str]]:
     for run, first in ((noisy, name), (exact, "the same without noise")):
         noise = [np.median(run.noise), np.quantile(run.noise, 0.99)]
         noise += [run.noise_on_top]
-        places = f"{run.anchors}, {run.passes}" if run.anchors else ""
+        used = run.used
+        places = f"{used.anchors}, {used.passes}" if used.anchors else ""
         table.append(
             [
                 first,
-                run.estimator if run is noisy else target.how,
-                ", ".join(f"{x:.2g}" for x in noise) if run is noisy else "0",
+                used.name if run is noisy else target.how,
+                ", ".join(map(_nats, noise)) if run is noisy else "0",
                 places,
                 f"{run.crossed.mean():.0f}, {run.crossed.min()}",
                 f"{run.error(target.mass):.3f}",
@@ -51,6 +52,10 @@ def lines(target: Target, noisy: Outcome, exact: Outcome) -> list[list[str]]:
             ]
         )
     return table
+
+
+def _nats(noise: float) -> str:
+    return f"{noise:.2g}" if noise >= 0.001 else "< 0.001"
 
 
 def rows_for_the_same_error(target: Target, noisy: Outcome, exact: Outcome) -> list[str]:
@@ -89,16 +94,28 @@ def beside_peers(target: Target, ours: Outcome, peers: Iterable[Found]) -> list[
     return table
 
 
-def section(runs: str, rows: str, peers: str, figure: str, drawn: str, noise: list[float]) -> str:
+def other_lengths(targets: Iterable[Target]) -> str:
+    """The end of a sentence, which names the targets whose runs have another length."""
+    said = [
+        f"*{target.name}* has {length.warmup} + {length.draws} of {length.num_steps}"
+        for target in targets
+        if (length := target.length) != USUAL
+    ]
+    return f"; {', '.join(said)}." if said else "."
+
+
+def section(
+    lengths: str, runs: str, rows: str, peers: str, figure: str, drawn: str, noise: list[float]
+) -> str:
     """The section of the page."""
     return f"""## Two modes that the rows make
 
 In these posteriors the modes come from the rows of the data, each of which says little. Steps see
 minibatches of n of the N rows. `ContourSGLD` is given nothing except `num_steps`; {CHAINS}
 vectorised chains start as in NumPyro. Most runs have {USUAL.warmup} draws of warm-up and
-{USUAL.draws} draws after it, of {USUAL.num_steps} steps each. The first column has the height of
-the barrier above the deeper mode and the exact mass of one mode, both of which are computed from
-sufficient statistics or on a grid:
+{USUAL.draws} draws after it, of {USUAL.num_steps} steps each{lengths} The first column has the
+height of the barrier above the deeper mode and the exact mass of one mode, both of which are
+computed from sufficient statistics or on a grid:
 
 - *sign* and *amplitude*: the rows have mean a^2 (*amplitude* is the model of README with noisier
   rows the more there are);
@@ -118,14 +135,20 @@ and its value on top of the barrier. Anchors are those in use at the end, beside
 rows that placed them. Crossings are counted between draws: the mean over chains, and the least. The
 error of a chain is the root mean square over chains of the difference between its mass and the
 exact one; the pooled mass has the Monte Carlo error that `expectation` reports. Rows are
-evaluations of a row, of all chains: two for each row of a minibatch, passes for anchors and their
-Hessians, and two for each row and draw for the weights (three from 100,000 rows on).
+evaluations of a row, of all chains. A step evaluates each row of its minibatch twice: where the
+chain is, and at the anchor or, for an expansion in the data, at the centroid of its cluster. A
+Hessian-vector product counts as one more evaluation, so that a step of second order takes 3 n rows,
+and the Hessian of an anchor as many passes as there are parameters. An expansion in the data also
+evaluates its K clusters with a second derivative along each of their q columns, which counts as
+K (1 + q) rows. Passes over all rows for anchors are counted, and so are the weights: two rows for
+each row and draw, one more for second order, and one more from 100,000 rows on. (Not counted is the
+search for clusters, once a run.)
 
 {runs}
 {figure}
 The figure shows {drawn}: energies of the first chain over all rows, with one standard deviation of
-the noise of a step on both sides. With one anchor the median noise is {noise[0]:.2g} nats, with
-several it is {noise[1]:.2g}.
+the noise of a step on both sides. With one anchor the median noise is {_nats(noise[0])} nats, with
+several it is {_nats(noise[1])}.
 
 ### Rows for the same error
 
