@@ -34,11 +34,10 @@ from numpyro_contour.models.model_potential import ModelPotential
 
 # Another order begins where it leaves at most this share of the noise's variance.
 _WORTH_IT = 0.1
-# Dearer steps begin only where so many anchors have not brought the noise down, those of second
-# order also once the first anchors are where chains have settled. One search for the step size is
-# still to come then, since the noise of the one before caps it.
-_IN_VAIN = 8
-_STAGES_LEFT = 2
+# Dearer steps begin only where so many anchors, by their order, have not brought the noise down: a
+# chain may only be on its way to the one mode there is. Those of second order begin also from the
+# last search for a step size on, when the first anchors are where chains have settled.
+_IN_VAIN = {2: 3, 3: 9}
 # Minibatches from which that is judged.
 _COMPARED = 8
 # By how much a draw counts less than the next one in the uses of the slots.
@@ -80,7 +79,7 @@ def follow(
     state = _with_anchors(state, anchors._replace(uses=counted))
 
     def followed(state: Any) -> Any:
-        settled = jnp.any(here.number >= plan.last(SETTLE) - _STAGES_LEFT)
+        settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
         return _less_noisy(source, method, potential, state, visited, noise, settled)
 
     return lax.cond(places & too_noisy, followed, lambda x: x, state)
@@ -119,15 +118,16 @@ def _less_noisy(
     )(keys).mean(0)
     anchors = _within_reach(anchors, position, chain, levels)
     bearable = bearable_noise(position.shape[0])
-    in_vain = jnp.sum(anchors.slots.weight[0] > 0) > _IN_VAIN
+    in_use = jnp.sum(anchors.slots.weight[0] > 0)
     if expansions.orders[:2] == (1, 2):
-        worth_it = (anchors.order[0] == 1) & (levels[2] < _WORTH_IT * levels[1])
-        worth_it &= settled | in_vain
+        worth_it = (anchors.order[0] == 1) & (levels[1] > bearable)
+        worth_it &= levels[2] < _WORTH_IT * levels[1]
+        worth_it &= settled | (in_use >= _IN_VAIN[2])
         bent = partial(_with_hessians, full_data)
         anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
     if expansions.clusters and len(expansions.orders) > 1:
         level = levels[anchors.order[0]]
-        worth_it = in_vain & (level > bearable)
+        worth_it = (in_use >= _IN_VAIN[3]) & (level > bearable)
         worth_it &= (levels[3] < _WORTH_IT * level) & (levels[3] <= bearable)
         homes = partial(_with_homes, full_data, expansions.clusters)
         anchors = lax.cond(worth_it, homes, lambda x: x, anchors)
