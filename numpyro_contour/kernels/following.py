@@ -35,9 +35,11 @@ from numpyro_contour.models.model_potential import ModelPotential
 # Another order begins where it leaves at most this share of the noise's variance.
 _WORTH_IT = 0.1
 # Dearer steps begin only where so many anchors, by their order, have not brought the noise down: a
-# chain may only be on its way to the one mode there is. Those of second order begin also from the
-# last search for a step size on, when the first anchors are where chains have settled.
-_IN_VAIN = {2: 3, 3: 9}
+# chain may only be on its way to the one mode there is. From the last search for a step size on,
+# when the first anchors are where chains have settled, those of second order begin where the
+# variance is so many times what can be borne: farther out than a mode's own tails.
+_IN_VAIN = {2: 5, 3: 9}
+_FAR_OUT = 4.0
 # Minibatches from which that is judged.
 _COMPARED = 8
 # By how much a draw counts less than the next one in the uses of the slots.
@@ -122,7 +124,8 @@ def _less_noisy(
     if expansions.orders[:2] == (1, 2):
         worth_it = (anchors.order[0] == 1) & (levels[1] > bearable)
         worth_it &= levels[2] < _WORTH_IT * levels[1]
-        worth_it &= settled | (in_use >= _IN_VAIN[2])
+        far_out = levels[1] > _FAR_OUT * bearable
+        worth_it &= jnp.where(settled, far_out, in_use >= _IN_VAIN[2])
         bent = partial(_with_hessians, full_data)
         anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
     if expansions.clusters and len(expansions.orders) > 1:
