@@ -241,20 +241,23 @@ def posteriors_that_rows_make():
 
 
 def crossings_of_modes_of_rows():
-    shares = []
-    for noisy, exact in modes_that_rows_make():
-        crossings = [number(r["crossings, least"]) for r in (noisy, exact)]
-        if on_top(noisy) < 3:
-            shares.append(crossings[0] / crossings[1])
-    # Of chains that cross ten times each, the numbers have errors of a tenth and more.
-    assert all(0.6 < share < 1.7 for share in shares), shares
-    yield "wherever the noise at the top of the barrier is below about three nats"
+    shares = [
+        number(noisy["crossings, least"]) / number(exact["crossings, least"])
+        for noisy, exact in modes_that_rows_make()
+        if on_top(noisy) < 3
+    ]
+    yield (
+        f"Where the noise on top of the barrier is below 3 nats, chains cross {min(shares):.2f} to "
+        f"{max(shares):.2f} times as often as without noise"
+    )
 
 
 def rows_for_modes_of_rows():
-    ratios = [number(r["ratio"]) for r in tables("modes_of_rows")[1]]
-    assert 0.03 < max(ratios) <= 0.1, ratios
-    yield 'see a tenth or less of the rows that `energy="full"` sees for the same error'
+    hidden = {of_posterior(noisy)[0] for noisy, _ in modes_that_rows_make() if on_top(noisy) >= 3}
+    ratios = [number(r["ratio"]) for r in tables("modes_of_rows")[1] if r["target"] not in hidden]
+    yield f"{100 * min(ratios):.0f} to {100 * max(ratios):.0f} % of the rows"
+    # The errors of eight chains are known to a quarter.
+    assert np.median(ratios) < 0.05, ratios
 
 
 def formula_of_plain_noise():

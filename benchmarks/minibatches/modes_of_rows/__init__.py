@@ -42,8 +42,10 @@ def main(experiment: Experiment) -> str:
     names = ("one anchor", f"{several.used.anchors} anchors")
     figure = bands(target, dict(zip(names, (one, several))))
     alternative = "Energies along a run with their noise, by one anchor and by several"
+    targets = [row[0] for row in measured.values()]
     return text.section(
-        text.other_lengths(row[0] for row in measured.values()),
+        text.other_lengths(targets),
+        text.kinds(targets),
         *made,
         experiment.save(figure, "anchors", alternative),
         target.name,

@@ -75,7 +75,8 @@ class Target:
     def model(self, *columns: jax.Array) -> None:
         """The model on minibatches."""
         sites = self.prior()
-        with numpyro.plate("rows", self.rows, subsample_size=self.minibatch):
+        # As many rows as are given: an expansion in the data evaluates other ones.
+        with numpyro.plate("rows", len(columns[-1]), subsample_size=self.minibatch):
             *given, observed = (numpyro.subsample(x, event_dim=x.ndim - 1) for x in columns)
             numpyro.sample("observed", self.likelihood(sites, *given), obs=observed)
 

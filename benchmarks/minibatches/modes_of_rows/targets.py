@@ -15,7 +15,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "amplitude, N = 20,000": partial(amplitude, 20_000, 200),
     "amplitude, N = 1,000,000": partial(amplitude, 1_000_000, 1000, Length(120, 240, 500)),
     "weak mixture": weak_mixture,
-    "period": partial(period, length=Length(300, 600, 100)),
+    "period": partial(period, length=Length(300, 300, 200)),
     "drive-by location": drive_by,
     "phase retrieval, 3-d": phase_retrieval,
     "logistic, 6-d": partial(logistic, 6, strength=25),
@@ -23,4 +23,4 @@ TARGETS: dict[str, Callable[[], Target]] = {
 }
 #: the targets on which peers run, and the one that is drawn
 COMPARED = ("amplitude, N = 20,000",)
-DRAWN = "amplitude, N = 20,000"
+DRAWN = "phase retrieval, 3-d"

@@ -13,6 +13,18 @@ from benchmarks.minibatches.modes_of_rows.target import USUAL, Target
 from benchmarks.peers.methods import RUNS as REPEATED
 from benchmarks.shared.tables import standard_error
 
+KINDS = {
+    "sign": "the rows have mean a^2",
+    "amplitude": "the same, the model of README, with noisier rows the more there are",
+    "weak mixture": (
+        "two components less than a standard deviation apart, of masses 0.3 and 0.7, in this or in "
+        "the opposite order"
+    ),
+    "period": "a sinusoid in thirty nights, at its frequency or at the nightly alias",
+    "drive-by location": "distances to a source on one of the sides of a winding road",
+    "phase retrieval": "squares of a linear form, seen with noise",
+    "logistic": "logits (x'w)^2 - 0.3, expanded to second order for the run without noise",
+}
 RUNS = [
     *("target", "energies", "noise: median, 99 %, on top", "anchors, passes"),
     *("crossings, least", "error a chain", "pooled", "faults", "million rows", "seconds"),
@@ -55,7 +67,9 @@ def lines(target: Target, noisy: Outcome, exact: Outcome) -> list[list[str]]:
 
 
 def _nats(noise: float) -> str:
-    return f"{noise:.2g}" if noise >= 0.001 else "< 0.001"
+    if noise < 0.001:
+        return "< 0.001"
+    return f"{noise:.2g}" if noise < 10 else f"{noise:.0f}"
 
 
 def rows_for_the_same_error(target: Target, noisy: Outcome, exact: Outcome) -> list[str]:
@@ -104,8 +118,22 @@ def other_lengths(targets: Iterable[Target]) -> str:
     return f"; {', '.join(said)}." if said else "."
 
 
+def kinds(targets: Iterable[Target]) -> str:
+    """A list of what the posteriors are."""
+    first = {target.name.split(",")[0] for target in targets}
+    said = [f"- *{name}*: {what}" for name, what in KINDS.items() if name in first]
+    return ";\n".join(said) + "."
+
+
 def section(
-    lengths: str, runs: str, rows: str, peers: str, figure: str, drawn: str, noise: list[float]
+    lengths: str,
+    kinds: str,
+    runs: str,
+    rows: str,
+    peers: str,
+    figure: str,
+    drawn: str,
+    noise: list[float],
 ) -> str:
     """The section of the page."""
     return f"""## Two modes that the rows make
@@ -117,18 +145,11 @@ vectorised chains start as in NumPyro. Most runs have {USUAL.warmup} draws of wa
 height of the barrier above the deeper mode and the exact mass of one mode, both of which are
 computed from sufficient statistics or on a grid:
 
-- *sign* and *amplitude*: the rows have mean a^2 (*amplitude* is the model of README with noisier
-  rows the more there are);
-- *weak mixture*: two components less than a standard deviation apart, of masses 0.3 and 0.7, in
-  this or in the opposite order;
-- *period*: a sinusoid in thirty nights, at its frequency or at the nightly alias;
-- *drive-by location*: distances to a source on one of the sides of a winding road;
-- *phase retrieval*: squares of a linear form, seen with noise;
-- *logistic*: logits (x'w)^2 - 0.3.
+{kinds}
 
 Each run is compared with the same run **without noise**, as long and with nothing given, on the
 exact energy from the numbers that the second column names. It shows what crossings and errors
-minibatches cost. (Logistic regressions are expanded to second order in their logits.)
+minibatches cost.
 
 Noise is the standard deviation of the energy in nats: its median and 99 % quantile at the draws,
 and its value on top of the barrier. Anchors are those in use at the end, beside the passes over all
