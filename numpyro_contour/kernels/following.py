@@ -32,12 +32,14 @@ from numpyro_contour.models.estimators.anchors import (
 from numpyro_contour.models.estimators.noise import variances_of_all
 from numpyro_contour.models.model_potential import ModelPotential
 
-# Another order begins where it leaves at most this share of the noise's variance.
-_WORTH_IT = 0.1
+# Another order begins where it leaves at most this share of the noise's variance, that of an
+# expansion in the data of what either order at anchors leaves.
+_WORTH_IT = {2: 0.3, 3: 0.1}
 # Dearer steps begin only where so many anchors, by their order, have not brought the noise down: a
 # chain may only be on its way to the one mode there is. From the last search for a step size on,
 # when the first anchors are where chains have settled, those of second order begin where the
-# variance is so many times what can be borne: farther out than a mode's own tails.
+# variance is so many times what can be borne: farther out than a mode's own tails. They also begin
+# where no further pass can be afforded.
 _IN_VAIN = {2: 5, 3: 9}
 _FAR_OUT = 4.0
 # Minibatches from which that is judged.
@@ -119,25 +121,33 @@ def _less_noisy(
         )
     )(keys).mean(0)
     anchors = _within_reach(anchors, position, chain, levels)
+    rows, minibatch = (_rows(full_data, which) for which in (0, 1))
+    looked_at = jnp.sum(1.0 * visited.steps) * minibatch
+    affordable = (1.0 * jnp.sum(anchors.passes) + 1) * rows <= looked_at
     bearable = bearable_noise(position.shape[0])
     in_use = jnp.sum(anchors.slots.weight[0] > 0)
     if expansions.orders[:2] == (1, 2):
         worth_it = (anchors.order[0] == 1) & (levels[1] > bearable)
-        worth_it &= levels[2] < _WORTH_IT * levels[1]
+        worth_it &= levels[2] < _WORTH_IT[2] * levels[1]
         far_out = levels[1] > _FAR_OUT * bearable
-        worth_it &= jnp.where(settled, far_out, in_use >= _IN_VAIN[2])
+        worth_it &= jnp.where(settled, far_out, in_use >= _IN_VAIN[2]) | ~affordable
         bent = partial(_with_hessians, full_data)
         anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
     if expansions.clusters and len(expansions.orders) > 1:
         level = levels[anchors.order[0]]
         worth_it = (in_use >= _IN_VAIN[3]) & (level > bearable)
-        worth_it &= (levels[3] < _WORTH_IT * level) & (levels[3] <= bearable)
+        at_anchors = jnp.minimum(level, levels[2])
+        # It has to serve where all chains are: at a point that all rows fit alike it has no noise.
+        elsewhere = jax.vmap(
+            lambda key, x: on_rows(
+                potential.plates.draw(key), x, jax.tree.map(lambda x: x[chain], anchors)
+            )[3]
+        )(random.split(keys[0], noise.shape[0]), visited.position[:, 0])
+        by_data = jnp.maximum(levels[3], jnp.max(elsewhere))
+        worth_it &= (levels[3] < _WORTH_IT[3] * at_anchors) & (by_data <= bearable)
         homes = partial(_with_homes, full_data, expansions.clusters)
         anchors = lax.cond(worth_it, homes, lambda x: x, anchors)
 
-    rows, minibatch = (_rows(full_data, which) for which in (0, 1))
-    looked_at = jnp.sum(1.0 * visited.steps) * minibatch
-    affordable = (1.0 * jnp.sum(anchors.passes) + 1) * rows <= looked_at
     needed = (levels[anchors.order[0]] > bearable) & (anchors.order[0] < 3)
 
     def placed(anchors: Anchors) -> Anchors:
