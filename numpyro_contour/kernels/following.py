@@ -113,13 +113,14 @@ def _less_noisy(
     full_data, expansions = source.full_data(potential, like), source.expansions(potential, like)
     chain, replica = jnp.unravel_index(jnp.argmax(noise), noise.shape)
     position = visited.position[chain, replica]
+    of_chain = jax.tree.map(lambda x: x[chain], anchors)
     on_rows = variances_of_all(potential, like, expansions)
     keys = random.split(random.fold_in(state.rng_key[0], 1), _COMPARED)
-    levels = jax.vmap(
-        lambda key: on_rows(
-            potential.plates.draw(key), position, jax.tree.map(lambda x: x[chain], anchors)
-        )
-    )(keys).mean(0)
+
+    def variances(key: jax.Array, x: jax.Array) -> jax.Array:
+        return on_rows(potential.plates.draw(key), x, of_chain)
+
+    levels = jax.vmap(variances, (0, None))(keys, position).mean(0)
     anchors = _within_reach(anchors, position, chain, levels)
     rows, minibatch = (_rows(full_data, which) for which in (0, 1))
     looked_at = jnp.sum(1.0 * visited.steps) * minibatch
@@ -135,33 +136,19 @@ def _less_noisy(
         anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
     if expansions.clusters and len(expansions.orders) > 1:
         level = levels[anchors.order[0]]
-        worth_it = (in_use >= _IN_VAIN[3]) & (level > bearable)
         at_anchors = jnp.minimum(level, levels[2])
         # It has to serve where all chains are: at a point that all rows fit alike it has no noise.
-        elsewhere = jax.vmap(
-            lambda key, x: on_rows(
-                potential.plates.draw(key), x, jax.tree.map(lambda x: x[chain], anchors)
-            )[3]
-        )(random.split(keys[0], noise.shape[0]), visited.position[:, 0])
+        of_chains = random.split(keys[0], noise.shape[0])
+        elsewhere = jax.vmap(variances)(of_chains, visited.position[:, 0])[:, 3]
         by_data = jnp.maximum(levels[3], jnp.max(elsewhere))
+        worth_it = (in_use >= _IN_VAIN[3]) & (level > bearable)
         worth_it &= (levels[3] < _WORTH_IT[3] * at_anchors) & (by_data <= bearable)
         homes = partial(_with_homes, full_data, expansions.clusters)
         anchors = lax.cond(worth_it, homes, lambda x: x, anchors)
 
     needed = (levels[anchors.order[0]] > bearable) & (anchors.order[0] < 3)
 
-    def placed(anchors: Anchors) -> Anchors:
-        new = anchor_at(full_data, position, anchors)
-        if 2 in expansions.orders:
-            bent = partial(with_hessian, full_data)
-            new = lax.cond(anchors.order[0] == 2, bent, lambda x: x, new)
-        usable = jnp.isfinite(new.energy.high) & jnp.isfinite(new.gradient).all()
-        new = new._replace(weight=1.0 * usable)
-        slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
-        filled = jax.vmap(lambda a: with_anchor(a, slot, new))(anchors)
-        # A pass is counted once, however many chains it serves.
-        return filled._replace(passes=anchors.passes.at[0].add(1))
-
+    placed = partial(_with_one_more, full_data, position, 2 in expansions.orders)
     anchors = lax.cond(affordable & needed, placed, lambda x: x, anchors)
     state = _with_anchors(state, anchors)
     energy = source.estimator("control_variate", potential, like, state.warmup)
@@ -196,6 +183,22 @@ def _within_reach(
     mine = (jnp.arange(reach.shape[0]) == chain) | (number > 0)
     shorter = jnp.minimum(reach[:, number], jnp.where(mine, limit, jnp.inf))
     return anchors._replace(slots=anchors.slots._replace(reach=reach.at[:, number].set(shorter)))
+
+
+def _with_one_more(
+    full_data: FullData, position: jax.Array, may_bend: bool, anchors: Anchors
+) -> Anchors:
+    """The anchors of all chains with one more, in the slot that is missed least."""
+    new = anchor_at(full_data, position, anchors)
+    if may_bend:
+        bent = partial(with_hessian, full_data)
+        new = lax.cond(anchors.order[0] == 2, bent, lambda x: x, new)
+    usable = jnp.isfinite(new.energy.high) & jnp.isfinite(new.gradient).all()
+    new = new._replace(weight=1.0 * usable)
+    slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
+    filled = jax.vmap(lambda a: with_anchor(a, slot, new))(anchors)
+    # A pass is counted once, however many chains it serves.
+    return filled._replace(passes=anchors.passes.at[0].add(1))
 
 
 def _with_hessians(full_data: FullData, anchors: Anchors) -> Anchors:

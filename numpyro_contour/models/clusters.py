@@ -34,7 +34,8 @@ _ROUNDED = 200_000
 _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
-# What a model may raise on rows that it was not written for.
+# What a model may raise on rows that it was not written for, and JAX on a function that it cannot
+# differentiate twice (NotImplementedError, where a rule is missing).
 _ERRORS = (TypeError, ValueError, NotImplementedError, IndexError, RuntimeError)
 
 

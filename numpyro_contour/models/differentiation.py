@@ -43,6 +43,7 @@ def lacking_derivative(potential: ModelPotential) -> str:
         return along(lambda x: terms(potential, unravel_like(x, like), rows), flat, flat)
 
     size = jax.eval_shape(ravel, like).shape
+    # JAX raises the last of these where a primitive has no rule of differentiation.
     try:
         jax.eval_shape(bend, jax.ShapeDtypeStruct(size, jnp.result_type(float)))
     except (TypeError, ValueError, NotImplementedError) as error:
