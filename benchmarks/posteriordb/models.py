@@ -28,23 +28,23 @@ def _regression(beta: jax.Array, sigma: jax.Array, y: jax.Array, *columns: jax.A
     numpyro.sample("y", dist.Normal(mean, sigma), obs=y)
 
 
-def blr(X: jax.Array, y: jax.Array, D: int, **_: Any) -> None:
+def blr(**data: Any) -> None:
     """Linear regression."""
-    beta = numpyro.sample("beta", dist.Normal(0, 10).expand([D]).to_event(1))
+    beta = numpyro.sample("beta", dist.Normal(0, 10).expand([data["D"]]).to_event(1))
     sigma = numpyro.sample("sigma", dist.HalfNormal(10))
-    numpyro.sample("y", dist.Normal(X @ beta, sigma), obs=y)
+    numpyro.sample("y", dist.Normal(data["X"] @ beta, sigma), obs=data["y"])
 
 
-def eight_schools_noncentered(J: int, y: jax.Array, sigma: jax.Array) -> None:
+def eight_schools_noncentered(y: jax.Array, sigma: jax.Array, **_: Any) -> None:
     """The eight schools, not centred."""
-    normal = numpyro.sample("theta_trans", dist.Normal(0, 1).expand([J]).to_event(1))
+    normal = numpyro.sample("theta_trans", dist.Normal(0, 1).expand([len(y)]).to_event(1))
     mu = numpyro.sample("mu", dist.Normal(0, 5))
     tau = numpyro.sample("tau", dist.HalfCauchy(5))
     theta = numpyro.deterministic("theta", normal * tau + mu)
     numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
 
 
-def garch11(T: int, y: jax.Array, sigma1: float) -> None:
+def garch11(y: jax.Array, sigma1: float, **_: Any) -> None:
     """GARCH(1, 1), flat where alpha1 + beta1 < 1."""
     mu = _flat("mu", constraints.real)
     alpha0 = _flat("alpha0", constraints.positive)
