@@ -9,6 +9,7 @@ import xarray as xr
 from numpyro_contour.diagnosis import (
     chain_checks,
     mixing_checks,
+    mode_checks,
     noise_checks,
     partition_checks,
     step_checks,
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     theta_checks.against_draws,
     theta_checks.drift,
     mixing_checks.trips,
+    mode_checks.crossings,
     chain_checks.agreement,
     chain_checks.spreads,
     theta_checks.spread,

@@ -38,6 +38,9 @@ def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Ex
 
     Returns:
         An `Expectation`: mean, mcse and ess. Two means differ where they are several mcse apart.
+        Where nothing tells how large the error is, mcse and ess are NaN: for an event that came,
+        or stopped, less than twice in all chains, and for a mean over modes between which no chain
+        made a round trip.
 
     Raises:
         ValueError: there are no weights, the group or variable is missing, or f returns something
@@ -78,8 +81,18 @@ def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Ex
             f"`f` takes a function that returns numbers of a shape that begins with (chains, "
             f"draws) = {log_weights.shape}, but it returned {array.dtype} of shape {array.shape}."
         )
-    return Expectation(
-        weighted_mean(array, log_weights),
-        weighted_mcse(array, log_weights),
-        weighted_ess(array, log_weights, "mean"),
-    )
+    mcse, ess = weighted_mcse(array, log_weights), weighted_ess(array, log_weights, "mean")
+    if array.dtype.kind == "b":
+        seldom = _is_seldom(array)
+        mcse, ess = np.where(seldom, np.nan, mcse), np.where(seldom, np.nan, ess)
+    return Expectation(weighted_mean(array, log_weights), mcse, ess)
+
+
+def _is_seldom(events: np.ndarray) -> np.ndarray:
+    """Whether events came, or stopped, less than twice: nothing tells then how rare they are."""
+    before = np.concatenate([np.zeros_like(events[:, :1]), events[:, :-1]], 1)
+    came = (events & ~before).sum((0, 1))
+    # What was there from the first draw to the last has come once, and has never stopped.
+    before = np.concatenate([np.ones_like(events[:, :1]), events[:, :-1]], 1)
+    stopped = (~events & before).sum((0, 1))
+    return np.minimum(came, stopped) < 2
