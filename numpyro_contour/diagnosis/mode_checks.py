@@ -8,7 +8,7 @@ from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, verdict
 from numpyro_contour.statistics.crossings import valleys
 
-# Of so few round trips the standard error of a mode's weight is two fifths of the weight.
+# With so many round trips the weight p of a mode has a standard error of .45 p (1 - p).
 _FEWEST_TRIPS = 10
 # Of very many variables every so many-th is looked at.
 _MOST_VARIABLES = 200
@@ -27,14 +27,18 @@ def crossings(evidence: Evidence) -> list[Verdict]:
     worst, valley = min(found, key=lambda pair: pair[1].trips.sum())
     trips = int(valley.trips.sum())
     words = (
-        f"{names[worst]} has modes near {valley.low:.3g} and {valley.high:.3g}, with {valley.share:.0%} "
-        f"of the weight above {valley.cut:.3g}. This rests on {trips} "
+        f"{names[worst]} has modes near {valley.low:.3g} and {valley.high:.3g}. That "
+        f"{valley.share:.0%} of the weight is above {valley.cut:.3g} rests on {trips} "
         f"{'trip' if trips == 1 else 'trips'} from one side to the other and back (limit "
         f"{_FEWEST_TRIPS})."
     )
     advice = (
-        "Which share is right, so few do not tell: raise `num_samples`, or `num_steps`, and run "
-        "several chains."
+        f"So few do not tell how probable each is{_error(trips)}: raise `num_samples`, or "
+        "`num_steps`, and run several chains."
     )
     is_bad = trips < _FEWEST_TRIPS
     return [verdict("crossings", trips, _FEWEST_TRIPS, is_bad, words, advice)]
+
+
+def _error(trips: int) -> str:
+    return "" if trips else ", and no error can be given"

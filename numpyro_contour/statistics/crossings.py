@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit, polygamma
 
 # The range between these quantiles, and a tenth more at both ends, is divided into bins.
 _TAILS = (0.002, 0.998)
@@ -20,6 +21,9 @@ _LEAST_PEAK = 0.01
 # A side on which there are fewer draws, or on which a visit takes fewer, is no mode.
 _FEWEST_DRAWS = 5
 _SHORTEST_VISIT = 3.0
+# In a mode a chain forgets where it is before it leaves: a visit takes at least so many of the
+# times that this needs. A chain that is slow everywhere has heaps of draws, and no modes.
+_FORGETS = 5.0
 # From so many round trips on autocorrelations tell the error as well.
 _MANY = 25
 
@@ -59,13 +63,12 @@ def valleys(x: np.ndarray, weights: np.ndarray) -> list[Valley]:
         if not _FEWEST_DRAWS <= above.sum() <= counted.sum() - _FEWEST_DRAWS:
             continue
         # On the slope near the valley a draw is on neither side: it may turn round.
-        sides = [
-            _sides(of_chain[has], 0.5 * (low + cut), 0.5 * (high + cut))
-            for of_chain, has in zip(x, counted)
-        ]
+        clear = [of_chain[has] for of_chain, has in zip(x, counted)]
+        clear = [one[(one <= 0.5 * (low + cut)) | (one >= 0.5 * (high + cut))] for one in clear]
+        sides = [one > cut for one in clear]
         changes = np.array([np.count_nonzero(np.diff(side)) for side in sides])
-        stays = tuple(_stay(sides, up) for up in (True, False))
-        if min(stays) >= _SHORTEST_VISIT:
+        stays = (_stay(sides, True), _stay(sides, False))
+        if min(stays) >= max(_SHORTEST_VISIT, _FORGETS * _relaxation(clear, sides)):
             share = float(weights[above].sum() / weights[counted].sum())
             found.append(Valley(cut, low, high, share, changes // 2, stays))
     return found
@@ -74,11 +77,16 @@ def valleys(x: np.ndarray, weights: np.ndarray) -> list[Valley]:
 def error_of_visits(x: np.ndarray, weights: np.ndarray) -> float:
     r"""The part of the standard error of a mean that comes from the weights of two modes.
 
-    .. math:: |\mu_2 - \mu_1| \, p (1 - p) \sqrt{\frac{2 - 1 / \ell_1 - 1 / \ell_2}{n}}
+    .. math:: |\mu_2 - \mu_1| \, p (1 - p) s, \qquad
+              s^2 = (2 - 1 / \ell_1 - 1 / \ell_2) \, \psi'(n)
 
     for n round trips between modes of weights p and 1 - p, whose visits take :math:`\ell_1` and
-    :math:`\ell_2` draws: that of a chain that leaves each mode at a constant rate. Autocorrelations
-    tell the same where there are many visits. Of a few they tell little, and mostly too little.
+    :math:`\ell_2` draws. A chain that leaves each mode at a constant rate stays for exponential
+    times, whose sums have logarithms of variance :math:`\psi'(n)`, the trigamma function, nearly
+    1 / n: s is the error of the logit of p. Where few trips make it large, the error is a third of
+    what three s on the logit leave open, if that is more: a mode that was visited once, and soon
+    left, may be as probable as the other. Autocorrelations tell the same where there are many
+    visits. Of a few they tell little, and mostly too little.
 
     Args:
         x: draws, (chains, draws).
@@ -100,10 +108,16 @@ def error_of_visits(x: np.ndarray, weights: np.ndarray) -> float:
             apart = np.average(x[above], weights=weights[above]) - np.average(
                 x[~above], weights=weights[~above]
             )
-            spread = 2 - sum(1 / stay for stay in valley.stays)
-            p = valley.share
-            errors.append(float(abs(apart) * p * (1 - p) * np.sqrt(spread / trips)))
+            errors.append(abs(apart) * _error_of_share(valley, trips))
     return max(errors)
+
+
+def _error_of_share(valley: Valley, trips: int) -> float:
+    spread = 2 - sum(1 / stay for stay in valley.stays)
+    s = np.sqrt(spread * polygamma(1, trips))
+    p = np.clip(valley.share, 1e-12, 1 - 1e-12)
+    ends = expit(logit(p) + 3 * s * np.array([-1, 1]))
+    return float(max(p * (1 - p) * s, *np.abs(ends - p) / 3))
 
 
 def _between_peaks(x: np.ndarray, weights: np.ndarray) -> list[tuple[float, float, float]]:
@@ -135,12 +149,6 @@ def _between_peaks(x: np.ndarray, weights: np.ndarray) -> list[tuple[float, floa
     return found
 
 
-def _sides(x: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Whether a chain is above, at each draw that is clearly on a side."""
-    clear = (x <= low) | (x >= high)
-    return x[clear] >= high
-
-
 def _stay(sides: list[np.ndarray], above: bool) -> float:
     """Draws of a visit in the mean, over the chains; of no visit, none."""
     draws = sum(np.count_nonzero(side == above) for side in sides)
@@ -150,3 +158,22 @@ def _stay(sides: list[np.ndarray], above: bool) -> float:
         if side.size
     )
     return draws / visits if visits else 0.0
+
+
+def _relaxation(x: list[np.ndarray], sides: list[np.ndarray]) -> float:
+    """In how many draws a chain forgets where it is, on the side where it does so sooner.
+
+    The other side may hold several modes.
+    """
+    times = []
+    for above in (True, False):
+        here = np.concatenate(x)[np.concatenate(sides) == above]
+        products = squares = 0.0
+        for values, side in zip(x, sides):
+            away = values - here.mean()
+            stays = (side[1:] == above) & (side[:-1] == above)
+            products += float((away[1:] * away[:-1])[stays].sum())
+            squares += float((0.5 * (away[1:] ** 2 + away[:-1] ** 2))[stays].sum())
+        r = max(products / squares, 0.0) if squares > 0 else 0.0
+        times.append((1 + r) / max(1 - r, 1e-12))
+    return min(times)
