@@ -33,7 +33,7 @@ def test_trips_of_each_chain():
     changes = (np.diff(above.astype(int), axis=1) != 0).sum(1)
     assert valley.trips.tolist() == (changes // 2).tolist()
     begins = above & ~np.concatenate([np.zeros((3, 1), bool), above[:, :-1]], 1)
-    assert valley.stays[0] == pytest.approx(above.sum() / begins.sum(), rel=0.05)
+    assert valley.stays[0] == pytest.approx(above.sum() / begins.sum(), rel=0.1)
 
 
 def test_weights_say_how_deep_a_valley_is_and_draws_without_any_are_nowhere():
