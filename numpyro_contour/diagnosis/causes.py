@@ -89,7 +89,7 @@ def _correlation(names: list[str], values: np.ndarray, weights: np.ndarray) -> s
     if pairs[one, other] >= _PAIR and {one, other} == set(involved.tolist()):
         return (
             f"The cause: {names[one]} and {names[other]} have a correlation of "
-            f"{_near_one(found[one, other])}, which {slow}. Centre the columns that they multiply, "
+            f"{_near_one(float(found[one, other]))}, which {slow}. Centre the columns that they multiply, "
             "or write the model in their sum and difference."
         )
     listed = ", ".join(names[i] for i in involved)

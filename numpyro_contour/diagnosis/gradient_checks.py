@@ -18,7 +18,10 @@ def gradient(evidence: Evidence) -> list[Verdict]:
     name = "gradient"
     group = evidence.group(name)
     if group is None:
-        why = "The gradient was not compared with the potential energy: a pass would take long."
+        why = (
+            "The gradient was not compared with the potential energy: too few draws, or a pass "
+            "would take long."
+        )
         return [unknown(name, why)]
     sizes = np.minimum(group["jump"].values / evidence.temperature, _MOST_OF_A_LINE)
     figure = float(sizes.mean())

@@ -65,6 +65,9 @@ class Report:
     Attributes:
         title: the kernel and the size of the run.
         verdicts: one `Verdict` for each check that applies, causes before their consequences.
+
+    A run of one chain has no fault that could be found where others would disagree: it is not
+    trusted, and `untold` holds the checks that could not be made for it.
     """
 
     title: str
@@ -97,7 +100,9 @@ class Report:
         """The report in one sentence."""
         if not self.faults:
             words = [v.finding for v in self.untold]
-            return " ".join(["No fault was found, but:", *words]) if words else "No fault was found."
+            return (
+                " ".join(["No fault was found, but:", *words]) if words else "No fault was found."
+            )
         names = ", ".join(v.check for v in self.faults)
         return f"{len(self.faults)} {'fault' if len(self.faults) == 1 else 'faults'}: {names}."
 

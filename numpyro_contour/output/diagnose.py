@@ -25,7 +25,8 @@ def diagnose(data: Any) -> Report:
 
     Returns:
         A `Report`: its `repr` is text, in notebooks it is a table, `faults` are the bad verdicts,
-        `trusted` says whether there are none, and `to_dict()` is for programs.
+        `untold` the checks that matter and could not be made, as with one chain, `trusted` says
+        whether there are none of both, and `to_dict()` is for programs.
 
     Raises:
         ValueError: there are no weights.

@@ -57,7 +57,7 @@ def slowdown(correlation: np.ndarray) -> Slowdown:
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray, weights: np.ndarray) -> float:
-    """The correlation of two scalars by their ranks, weights counted; NaN of a constant."""
+    """The correlation of two scalars by their ranks, weights counted; 0 or NaN of a constant."""
     ranks = [stats.rankdata(x) for x in (one, other)]
     share = weights / weights.sum()
     a, b = (rank - share @ rank for rank in ranks)

@@ -83,8 +83,9 @@ def weighted_ess(x: Any, log_weights: Any, method: str = "bulk", prob: Any = Non
 
     .. math:: \mathrm{ESS} = \widehat{\mathrm{var}}_w(f) / \mathrm{MCSE}(f)^2
 
-    for f = x ("mean", with the round trips between modes as in `weighted_mcse`), its squared deviation ("sd"), its normal scores by weighted ranks
+    for f = x ("mean"), its squared deviation ("sd"), its normal scores by weighted ranks
     ("bulk"), or the indicator of a quantile ("quantile", "median"; "tail" is the smaller of two).
+    For "mean" the round trips between modes count as in `weighted_mcse`.
 
     Args:
         x: draws, (chains, draws, ...).
