@@ -80,17 +80,18 @@ def _correlation(names: list[str], values: np.ndarray, weights: np.ndarray) -> s
     factor, direction = slowdown(found)
     if factor < _SLOWDOWN:
         return ""
-    slow = f"makes chains {_about(factor)} times slower than a scale for each coordinate can mend"
+    slow = f"slows chains down some {_about(factor)} times, whatever the scale of each coordinate"
     parts = np.abs(direction)
     order = np.argsort(-parts)
     involved = order[parts[order] >= _TAKES_PART * parts.max()][:_MOST_NAMED]
     pairs = np.abs(np.triu(found, 1))
     one, other = np.unravel_index(pairs.argmax(), pairs.shape)
     if pairs[one, other] >= _PAIR and {one, other} == set(involved.tolist()):
+        pair = _near_one(float(found[one, other]))
         return (
-            f"The cause: {names[one]} and {names[other]} have a correlation of "
-            f"{_near_one(float(found[one, other]))}, which {slow}. Centre the columns that they multiply, "
-            "or write the model in their sum and difference."
+            f"The cause: {names[one]} and {names[other]} have a correlation of {pair}, which "
+            f"{slow}. Centre the columns that they multiply, or write the model in their sum and "
+            "difference."
         )
     listed = ", ".join(names[i] for i in involved)
     return (
