@@ -153,7 +153,7 @@ def row(name: str, draws: int, steps: int, found: Counter, size: str, verdicts: 
 
 def main(experiment: Experiment) -> str:
     """The section of the page."""
-    chains, together = experiment.choose((96, 4), (4, 2))
+    chains, together = experiment.choose((64, 4), (4, 2))
     known, single, several = targets(), [], []
     for name, draws, steps in experiment.choose(BUDGETS, BUDGETS[:1]):
         found = counts(known[name], draws, steps, chains, together)

@@ -26,14 +26,20 @@ def gradient(evidence: Evidence) -> list[Verdict]:
     sizes = np.minimum(group["jump"].values / evidence.temperature, _MOST_OF_A_LINE)
     figure = float(sizes.mean())
     share = float((sizes > _MOST_JUMPING).mean())
+    is_bad = figure > _MOST_JUMPING
     words = (
         f"Along lines between draws the potential energy jumps by {figure:.2g} temperatures in the "
-        f"mean (limit {_MOST_JUMPING:g}) without the gradient showing it, on {share:.0%} of the "
-        "lines."
+        f"mean (limit {_MOST_JUMPING:g}), on {share:.0%} of the lines, and the gradient does not "
+        "show it."
     )
+    if not is_bad:
+        words = (
+            "Along lines between draws the potential energy changes as the gradient says, up to "
+            f"{figure:.1g} temperatures in the mean (limit {_MOST_JUMPING:g})."
+        )
     advice = (
         "The draws are not of this posterior: the model has a threshold, a rounding, an argmax or "
         "a table of a parameter. Make it smooth there, sum the cases out, or use a sampler without "
         "gradients."
     )
-    return [verdict(name, figure, _MOST_JUMPING, figure > _MOST_JUMPING, words, advice)]
+    return [verdict(name, figure, _MOST_JUMPING, is_bad, words, advice)]

@@ -44,6 +44,7 @@ def diagnose(data: Any) -> Report:
         ContourSGLD, 4 chains of 500 draws
         No fault was found.
         <BLANKLINE>
+          ok  gradient: Along lines between draws the potential energy changes as ...
           ok  energy noise: Potential energies were exact.
           ok  warm-up: 300 draws found what they were to find.
         ...

@@ -121,6 +121,13 @@ def test_an_event_that_came_less_than_twice_has_no_error():
     thrice = np.sort(x.ravel())[-4:-2].mean()
     seldom = expectation(idata, lambda posterior: posterior["a"] > thrice)
     assert seldom.mcse == pytest.approx(3**0.5 / x.size, rel=0.3)
+    # Draws that weigh next to nothing: a few steps up a barrier say nothing of what is behind it.
+    log_weights = np.where(x > thrice, -15.0, 0.0)
+    light = weighted_idata(log_weights, a=x)
+    assert np.isnan(expectation(light, lambda posterior: posterior["a"] > thrice).mcse)
+    often = np.quantile(x, 0.9)
+    light = weighted_idata(np.where(x > often, -15.0, 0.0), a=x)
+    assert expectation(light, lambda posterior: posterior["a"] > often).mcse < 1e-7
     # A constant that is no event has no error.
     assert expectation(idata, lambda posterior: 0 * posterior["a"]).mcse == 0
 
