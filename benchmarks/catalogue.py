@@ -29,6 +29,7 @@ BENCHMARKS = {
             "accuracy.crossings": "What do the partition and the noise do to crossings?",
             "accuracy.moving_theta": "What bias comes from a theta that still moves?",
             "accuracy.coverage": "Do reported Monte Carlo errors agree with replicate runs?",
+            "accuracy.one_chain": "Are wrong answers of one chain, or of four, called faultless?",
             "accuracy.diagnose": "Does `diagnose` find broken runs, and pass correct ones?",
             "cost.step_cost": "What does a step cost, compared with a bare loop and blackjax?",
         },

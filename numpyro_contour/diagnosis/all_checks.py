@@ -8,7 +8,9 @@ import xarray as xr
 
 from numpyro_contour.diagnosis import (
     chain_checks,
+    gradient_checks,
     mixing_checks,
+    mode_checks,
     noise_checks,
     partition_checks,
     step_checks,
@@ -16,6 +18,7 @@ from numpyro_contour.diagnosis import (
     warmup_checks,
     weight_checks,
 )
+from numpyro_contour.diagnosis.causes import explained
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Report, Verdict
 
@@ -34,6 +37,7 @@ PROCESS_CHECKS: tuple[Check, ...] = (
 #: all checks, causes before their consequences
 CHECKS: tuple[Check, ...] = (
     step_checks.final_temperature,
+    gradient_checks.gradient,
     noise_checks.anchors,
     noise_checks.energy_noise,
     warmup_checks.warmup,
@@ -46,6 +50,7 @@ CHECKS: tuple[Check, ...] = (
     theta_checks.against_draws,
     theta_checks.drift,
     mixing_checks.trips,
+    mode_checks.crossings,
     chain_checks.agreement,
     chain_checks.spreads,
     theta_checks.spread,
@@ -63,4 +68,5 @@ def report_of(groups: dict[str, xr.Dataset], checks: tuple[Check, ...] = CHECKS)
     chains, draws = evidence.log_weights.shape
     kernel = evidence.settings.get("kernel", "a run")
     title = f"{kernel}, {chains} {'chain' if chains == 1 else 'chains'} of {draws:,} draws"
-    return Report(title, tuple(v for check in checks for v in check(evidence)))
+    verdicts = [v for check in checks for v in check(evidence)]
+    return Report(title, tuple(explained(verdicts, evidence)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.places_of_chains import in_words, places
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.errors import weighted_rhat
 from numpyro_contour.statistics.quick_looks import LOOKED_AT, quick_rhat
@@ -13,6 +14,10 @@ _LARGEST_RHAT = 1.05
 # R-hat goes by ranks: it hardly sees a chain that once went very far out. In 90 runs that were
 # right no chain's standard deviation was off by more than 1.33.
 _LARGEST_RATIO = 1.5
+_ONE_CHAIN = (
+    "One chain cannot show whether others would find the same modes, or more: run several, from "
+    "several places."
+)
 
 
 def agreement(evidence: Evidence) -> list[Verdict]:
@@ -20,7 +25,7 @@ def agreement(evidence: Evidence) -> list[Verdict]:
     name = "chains"
     chains, draws = evidence.log_weights.shape
     if chains == 1:
-        return [unknown(name, "One chain cannot be compared: run several, from several places.")]
+        return [unknown(name, _ONE_CHAIN)]
     if draws < 8 or not evidence.weighed:
         return [unknown(name, "There are too few weighted draws to compare the chains.")]
     names, values = evidence.scalars
@@ -32,10 +37,7 @@ def agreement(evidence: Evidence) -> list[Verdict]:
         return [unknown(name, "Half of a chain has no weight: chains cannot be compared.")]
     at = int(np.nanargmax(rhat))
     words = f"R-hat of {names[worst[at]]} is {rhat[at]:.2f} (limit {_LARGEST_RHAT:g})."
-    advice = (
-        f"The chains disagree: {_odd_one(values[..., worst[at]], evidence)} they are in "
-        "different modes, or too short. Run longer, and do not pool them."
-    )
+    advice = _advice([names[i] for i in worst], values[..., worst], rhat, evidence)
     return [verdict(name, rhat[at], _LARGEST_RHAT, rhat[at] > _LARGEST_RHAT, words, advice)]
 
 
@@ -65,6 +67,24 @@ def spreads(evidence: Evidence) -> list[Verdict]:
         "longer, or take a smaller gain."
     )
     return [verdict(name, ratio, _LARGEST_RATIO, ratio > _LARGEST_RATIO, words, advice)]
+
+
+def _advice(names: list[str], values: np.ndarray, rhat: np.ndarray, evidence: Evidence) -> str:
+    """Where the chains are, by the worst variable that shows it."""
+    weights = np.exp(evidence.log_weights)
+    for i in np.argsort(-np.nan_to_num(rhat)):
+        apart = places(values[..., i], weights)
+        if rhat[i] > _LARGEST_RHAT and len(apart) > 1:
+            return (
+                f"The chains disagree: {names[i]} is {in_words(apart)}, and no chain holds "
+                f"{'both' if len(apart) == 2 else 'two of them'}. How probable each is, this run "
+                "cannot tell: run longer, and do not pool them."
+            )
+    odd = _odd_one(values[..., int(np.nanargmax(rhat))], evidence)
+    return (
+        f"The chains disagree: {odd} they are in different modes, or too short. Run longer, and "
+        "do not pool them."
+    )
 
 
 def _odd_one(values: np.ndarray, evidence: Evidence) -> str:

@@ -13,6 +13,8 @@ GOOD, BAD, UNKNOWN = "good", "bad", "not checked"
 _MARKS = {GOOD: "ok", BAD: "BAD", UNKNOWN: "?"}
 _COLOURS = {GOOD: "#2e7d32", BAD: "#c62828", UNKNOWN: "#757575"}
 _WIDTH = 98
+# Checks without which nobody can tell whether a run is right, however good the others are.
+_NEEDED = frozenset({"chains"})
 
 
 class Verdict(NamedTuple):
@@ -63,6 +65,9 @@ class Report:
     Attributes:
         title: the kernel and the size of the run.
         verdicts: one `Verdict` for each check that applies, causes before their consequences.
+
+    A run of one chain has no fault that could be found where others would disagree: it is not
+    trusted, and `untold` holds the checks that could not be made for it.
     """
 
     title: str
@@ -74,9 +79,14 @@ class Report:
         return tuple(v for v in self.verdicts if v.outcome == BAD)
 
     @property
+    def untold(self) -> tuple[Verdict, ...]:
+        """The checks that matter and could not be made: the run cannot tell whether it is right."""
+        return tuple(v for v in self.verdicts if v.outcome == UNKNOWN and v.check in _NEEDED)
+
+    @property
     def trusted(self) -> bool:
-        """Whether no verdict is bad."""
-        return not self.faults
+        """Whether no verdict is bad, and no check that matters was left out."""
+        return not self.faults and not self.untold
 
     def __getitem__(self, check: str) -> Verdict:
         """The verdict of a check by its name."""
@@ -88,8 +98,11 @@ class Report:
     @property
     def headline(self) -> str:
         """The report in one sentence."""
-        if self.trusted:
-            return "No fault was found."
+        if not self.faults:
+            words = [v.finding for v in self.untold]
+            return (
+                " ".join(["No fault was found, but:", *words]) if words else "No fault was found."
+            )
         names = ", ".join(v.check for v in self.faults)
         return f"{len(self.faults)} {'fault' if len(self.faults) == 1 else 'faults'}: {names}."
 

@@ -25,7 +25,8 @@ def diagnose(data: Any) -> Report:
 
     Returns:
         A `Report`: its `repr` is text, in notebooks it is a table, `faults` are the bad verdicts,
-        `trusted` says whether there are none, and `to_dict()` is for programs.
+        `untold` the checks that matter and could not be made, as with one chain, `trusted` says
+        whether there are none of both, and `to_dict()` is for programs.
 
     Raises:
         ValueError: there are no weights.
@@ -43,6 +44,7 @@ def diagnose(data: Any) -> Report:
         ContourSGLD, 4 chains of 500 draws
         No fault was found.
         <BLANKLINE>
+          ok  gradient: Along lines between draws the potential energy changes as ...
           ok  energy noise: Potential energies were exact.
           ok  warm-up: 300 draws found what they were to find.
         ...

@@ -11,6 +11,10 @@ from numpyro_contour.output.resample import weighted_groups
 from numpyro_contour.statistics.errors import weighted_ess, weighted_mcse
 from numpyro_contour.statistics.estimates import weighted_mean
 
+# An event that came, or stopped, less often has no error; and more so where all draws that show it
+# weigh less than one draw.
+_FEWEST_VISITS, _FEWEST_WITHOUT_WEIGHT = 2, 10
+
 
 class Expectation(NamedTuple):
     """An estimate of a posterior expectation; each an array of the shape of one value of f."""
@@ -38,6 +42,9 @@ def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Ex
 
     Returns:
         An `Expectation`: mean, mcse and ess. Two means differ where they are several mcse apart.
+        Where nothing tells how large the error is, mcse and ess are NaN: for an event that came,
+        or stopped, less than twice in all chains (or less than ten times, with less weight in all
+        than a draw has), and for a mean over modes between which no chain made a round trip.
 
     Raises:
         ValueError: there are no weights, the group or variable is missing, or f returns something
@@ -78,8 +85,23 @@ def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Ex
             f"`f` takes a function that returns numbers of a shape that begins with (chains, "
             f"draws) = {log_weights.shape}, but it returned {array.dtype} of shape {array.shape}."
         )
-    return Expectation(
-        weighted_mean(array, log_weights),
-        weighted_mcse(array, log_weights),
-        weighted_ess(array, log_weights, "mean"),
-    )
+    mean = weighted_mean(array, log_weights)
+    mcse, ess = weighted_mcse(array, log_weights), weighted_ess(array, log_weights, "mean")
+    if array.dtype.kind == "b":
+        seldom = _is_seldom(array, mean)
+        mcse, ess = np.where(seldom, np.nan, mcse), np.where(seldom, np.nan, ess)
+    return Expectation(mean, mcse, ess)
+
+
+def _is_seldom(events: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Whether events came, or stopped, so seldom that nothing tells how rare they are."""
+    before = np.concatenate([np.zeros_like(events[:, :1]), events[:, :-1]], 1)
+    came = (events & ~before).sum((0, 1))
+    # What was there from the first draw to the last has come once, and has never stopped.
+    before = np.concatenate([np.ones_like(events[:, :1]), events[:, :-1]], 1)
+    stopped = (~events & before).sum((0, 1))
+    visits = np.minimum(came, stopped)
+    # A few steps up a barrier, and down again on the same side, have next to no weight: they say
+    # nothing of the mode behind it.
+    weighs_nothing = np.minimum(mean, 1 - mean) * events.shape[0] * events.shape[1] < 1
+    return (visits < _FEWEST_VISITS) | (weighs_nothing & (visits < _FEWEST_WITHOUT_WEIGHT))

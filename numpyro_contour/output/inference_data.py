@@ -16,6 +16,7 @@ from numpyro_contour.diagnosis.all_checks import report_of
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.runs.gradient_along_lines import gradient_along_lines
 from numpyro_contour.runs.groups import attributes, run_groups
 from numpyro_contour.runs.log_likelihood import log_likelihoods
 from numpyro_contour.statistics.arviz_versions import RunAdapter, from_datasets, to_datasets
@@ -69,6 +70,9 @@ def to_inference_data(
       \partial_i U / \tau` over the weighted draws, `ratio`, which is 1 where they are right, and
       its standard error `mcse`; `mean_ratio` and `mean_mcse` over all coordinates. It takes
       gradients over all data at up to 2,000 draws, and is left out where that would take long;
+    - `gradient`: along up to 32 lines between draws of a chain, the difference `rise` of the
+      potential energies at the ends in nats, and `jump`, how much of the energy's way the gradient
+      does not explain: 0 where it is the energy's slope. Left out where that would take long;
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 
@@ -152,6 +156,9 @@ def to_inference_data(
     identity = equipartition(run, weights.log_weights)
     if identity is not None:
         groups["equipartition"] = identity
+    along_lines = gradient_along_lines(run, weights.log_weights)
+    if along_lines is not None:
+        groups["gradient"] = along_lines
     report = report_of(groups)
     if report.faults:
         warn_user(report.warning())

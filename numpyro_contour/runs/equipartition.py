@@ -11,19 +11,14 @@ found, and for densities without jumps only: not behind hard walls.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import numpy as np
-import numpyro
 import xarray as xr
-from jax import lax
-from numpyro.distributions import biject_to
 
 from numpyro_contour.checks import warn_user
-from numpyro_contour.core.arrays.vectors import coordinate_names, ravel
-from numpyro_contour.models.jaxprs import operations
-from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.core.arrays.vectors import coordinate_names
+from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
 from numpyro_contour.runs.draw_temperatures import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.errors import mcse_of_mean
@@ -37,9 +32,6 @@ _FEWEST = 100
 _FEWEST_OF_CHAIN = 4
 # The most coordinates that are checked; of more, evenly spaced ones are.
 _COORDINATES = 200
-# Draws that are evaluated at once, if a gradient takes no more operations than the second number.
-_AT_ONCE = 8
-_FEW_OPERATIONS = 1e6
 # Draws without a finite gradient are left out if their share of the weight is at most this.
 _MOST_LEFT_OUT = 0.01
 
@@ -65,13 +57,17 @@ def equipartition(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | Non
     names = coordinate_names(run.like)
     chosen = _evenly(len(names), _COORDINATES)
     try:
-        gradients = _Gradients(run, chosen)
+        gradients = _gradients(run, chosen)
         at_most = int(min(_DRAWS, _OPERATIONS // gradients.operations))
         if at_most < _FEWEST:
             return None
         chains = _evenly(len(log_weights), at_most // _FEWEST_OF_CHAIN)
         draws = weighed[_evenly(weighed.size, at_most // chains.size)]
-        x, slope = gradients.at(chains, draws)
+        shape = (chains.size, draws.size, chosen.size)
+        places = np.meshgrid(chains, draws, indexing="ij")
+        x, slope = (
+            found.reshape(shape) for found in gradients.at(tuple(p.ravel() for p in places))
+        )
     except Exception as error:  # the user did not ask for this pass over the model
         _warn(f"gradients over all data failed: {type(error).__name__}: {error}")
         return None
@@ -113,65 +109,12 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
         return float((weights * values).mean()), float(mcse_of_mean(values, weights))
 
 
-class _Gradients:
-    """Gradients over all data of a run's draws, of chosen coordinates."""
+def _gradients(run: FinishedRun, chosen: np.ndarray) -> AtDraws:
+    """Positions and the gradients there, of chosen coordinates."""
 
-    def __init__(self, run: FinishedRun, chosen: np.ndarray):
-        draws = run.fields.get("unconstrained")
-        as_vectors = draws is not None and np.shape(draws)[-1] > 0
-        if not as_vectors:
-            draws = run.samples
-            if run.model is not None:
-                draws = {name: draws[name] for name in run.like}
+    def of_draw(
+        energy_and_gradient: EnergyAndGradient, flat: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        return flat[chosen], energy_and_gradient(flat)[1][chosen]
 
-        def of_draw(draw: Any) -> tuple[jax.Array, jax.Array]:
-            if run.model is None:
-                flat = ravel(draw)
-                slope = jax.grad(run.exact_energy())(flat)
-            else:
-                full_data = run.full_data(run.model_args, run.model_kwargs)
-                flat = draw
-                if not as_vectors:
-                    flat = ravel(unconstrained(full_data.potential, draw, run.like))
-                slope = full_data.energy_and_gradient(flat)[1]
-            return flat[chosen], slope[chosen]
-
-        self._draws, self._size = draws, chosen.size
-        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), draws)
-        self._trace = jax.make_jaxpr(of_draw)(one)
-        #: elementary operations of one gradient
-        self.operations = operations(self._trace.jaxpr)
-
-    def at(self, chains: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and the gradients there, (chains, draws, chosen) each, in float64."""
-        # A divisor of the number of draws: a smaller last batch would be compiled separately.
-        at_once = math.gcd(chains.size * draws.size, _AT_ONCE)
-        at_once = at_once if self.operations <= _FEW_OPERATIONS else 1
-
-        @jax.jit
-        def of_all(kept: list, data: list) -> list:  # as arguments data are not folded
-            def of_draw(draw: list) -> list:
-                return jax.core.eval_jaxpr(self._trace.jaxpr, data, *draw)
-
-            return lax.map(of_draw, kept, batch_size=at_once)
-
-        rows, columns = (places.ravel() for places in np.meshgrid(chains, draws, indexing="ij"))
-        # Selected where the draws are stored: the others must not be moved to a device.
-        kept = [leaf[rows, columns] for leaf in jax.tree.leaves(self._draws)]
-        shape = (chains.size, draws.size, self._size)
-        x, slope = (
-            np.asarray(values, np.float64).reshape(shape)
-            for values in of_all(kept, self._trace.consts)
-        )
-        return x, slope
-
-
-def unconstrained(potential: ModelPotential, values: dict, like: dict) -> dict[str, jax.Array]:
-    """The inverse of `constrained`, for the latent sites."""
-    model = potential.rows(potential.plates.first_rows())
-    latent = {name: values[name] for name in like}
-    substituted = numpyro.handlers.substitute(model, data=latent)
-    sites = numpyro.handlers.trace(substituted).get_trace(
-        *potential.model_args, **potential.model_kwargs
-    )
-    return {name: biject_to(sites[name]["fn"].support).inv(x) for name, x in latent.items()}
+    return AtDraws(run, of_draw)

@@ -12,6 +12,7 @@ from scipy import stats
 
 from numpyro_contour import checks
 from numpyro_contour.statistics.arviz_versions import effective_sample_size, pareto_shape
+from numpyro_contour.statistics.crossings import error_of_visits
 from numpyro_contour.statistics.estimates import (
     checked,
     for_each_scalar,
@@ -39,6 +40,10 @@ def weighted_mcse(
     deviation of the chain's own ratio, and ESS(h) is ArviZ's, with autocorrelation and the spread
     between chains in it.
 
+    Where the draws lie in modes between which the chains seldom went, autocorrelations say too
+    little: the error of a mean is then at least what the number of round trips leaves unknown about
+    the modes' weights, and NaN where there was none.
+
     Args:
         x: draws, (chains, draws, ...).
         log_weights: log importance weights, (chains, draws).
@@ -46,7 +51,8 @@ def weighted_mcse(
         prob: which quantile, in (0, 1), for "quantile". None (default) for the other methods.
 
     Returns:
-        An array of the shape of one draw; NaN with fewer than 4 draws a chain.
+        An array of the shape of one draw; NaN with fewer than 4 draws a chain, and where there are
+        two modes without a round trip between them.
 
     Raises:
         ValueError: as `weighted_mean`, or `method` or `prob` is unknown.
@@ -64,7 +70,7 @@ def weighted_mcse(
     checks.one_of("method", method, _MCSE_METHODS)
     level = _checked_level(method, prob)
     functions = {
-        "mean": mcse_of_mean,
+        "mean": _mcse_with_visits,
         "sd": _mcse_of_sd,
         "median": lambda one, w: _mcse_of_quantile(one, w, level),
         "quantile": lambda one, w: _mcse_of_quantile(one, w, level),
@@ -79,6 +85,7 @@ def weighted_ess(x: Any, log_weights: Any, method: str = "bulk", prob: Any = Non
 
     for f = x ("mean"), its squared deviation ("sd"), its normal scores by weighted ranks
     ("bulk"), or the indicator of a quantile ("quantile", "median"; "tail" is the smaller of two).
+    For "mean" the round trips between modes count as in `weighted_mcse`.
 
     Args:
         x: draws, (chains, draws, ...).
@@ -110,7 +117,7 @@ def weighted_ess(x: Any, log_weights: Any, method: str = "bulk", prob: Any = Non
     of_levels = lambda one, w: min(_ess_of_quantile(one, w, level) for level in levels)
     functions = {
         "bulk": _ess_of_bulk,
-        "mean": ess_of_mean,
+        "mean": _ess_with_visits,
         "sd": lambda one, w: ess_of_mean((one - (w * one).mean()) ** 2, w),
         "median": of_levels,
         "quantile": of_levels,
@@ -231,6 +238,19 @@ def mcse_of_mean(x: np.ndarray, weights: np.ndarray) -> float:
         return 0.0
     influence = weights * (x - (weights * x).mean())
     return np.std(influence, ddof=1) / np.sqrt(effective_sample_size(influence, "mean"))
+
+
+def _mcse_with_visits(x: np.ndarray, weights: np.ndarray) -> float:
+    """The standard error of the mean where the chains seldom went from mode to mode."""
+    return float(np.maximum(mcse_of_mean(x, weights), error_of_visits(x, weights)))
+
+
+def _ess_with_visits(x: np.ndarray, weights: np.ndarray) -> float:
+    """The effective sample size for the mean, the round trips between modes counted."""
+    plain = ess_of_mean(x, weights)
+    if error_of_visits(x, weights) <= mcse_of_mean(x, weights):
+        return plain
+    return float(variance(x, weights) / _mcse_with_visits(x, weights) ** 2)
 
 
 def ess_of_mean(x: np.ndarray, weights: np.ndarray, method: str = "mean") -> float:

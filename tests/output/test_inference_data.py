@@ -282,7 +282,7 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     mcmc = constrained_runs(name)
     idata = to_inference_data(mcmc)
     partition = {"energy_partition"} if name == "ContourSGLD" else set()
-    groups = {"posterior", "sample_stats", "observed_data", "equipartition"}
+    groups = {"posterior", "sample_stats", "observed_data", "equipartition", "gradient"}
     assert groups_of(idata) == groups | partition
     draws = {"scale": (), "upper": (), "inside": (), "twice": (), "shares": ("shares_dim_0",)}
     assert {k: v.dims for k, v in idata["posterior"].data_vars.items()} == {
@@ -323,7 +323,7 @@ def test_observed_data_are_all_rows(name, constrained_runs):
 def test_draws_of_a_pytree_are_named_after_their_places():
     mcmc = nested_run()
     idata = to_inference_data(mcmc)
-    groups = {"posterior", "sample_stats", "energy_partition", "equipartition"}
+    groups = {"posterior", "sample_stats", "energy_partition", "equipartition", "gradient"}
     assert groups_of(idata) == groups
     samples = mcmc.get_samples(group_by_chain=True)
     leaves = {"a.b": samples["a"]["b"], "c.0": samples["c"][0], "c.1": samples["c"][1]}

@@ -17,8 +17,10 @@ from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, EnergyPartition, we
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.model_potential import ModelPotential, constrained
+from numpyro_contour.runs import at_draws
 from numpyro_contour.runs import equipartition as module
-from numpyro_contour.runs.equipartition import equipartition, unconstrained
+from numpyro_contour.runs.at_draws import unconstrained
+from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
 
 pytestmark = pytest.mark.quick_compilation
@@ -347,7 +349,7 @@ def test_many_short_chains():
 
 def test_fewer_draws_where_gradients_are_costly(monkeypatch):
     mcmc = gaussian_run()
-    operations = module._Gradients(FinishedRun.of(mcmc), np.arange(6)).operations
+    operations = module._gradients(FinishedRun.of(mcmc), np.arange(6)).operations
     assert 12 < operations < 100
     monkeypatch.setattr(module, "_OPERATIONS", 401 * operations)
     x = np.asarray(mcmc.get_samples(group_by_chain=True), np.float64)
@@ -388,7 +390,7 @@ def test_a_fault_costs_a_warning_not_the_results(monkeypatch):
         raise RuntimeError("no such site")
 
     mcmc = constrained_run(200, 5e-4)
-    monkeypatch.setattr(module, "unconstrained", fails)
+    monkeypatch.setattr(at_draws, "unconstrained", fails)
     with pytest.warns(UserWarning, match="not checked: .* RuntimeError: no such site"):
         assert of_run(mcmc) is None
 

@@ -1,0 +1,166 @@
+"""Why chains are slow, as far as their draws show it, and what to do about it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.report import BAD, Verdict
+from numpyro_contour.statistics.dependence import correlations, rank_correlation, slowdown
+from numpyro_contour.statistics.quick_looks import quick_sizes
+from numpyro_contour.statistics.scalars import numeric_variables
+
+#: the checks that slow chains fail
+_SLOW = ("length", "chains", "effective draws")
+# The slowest coordinates are looked at, this many of them.
+_MOST_COORDINATES = 100
+# Chains that are so much slower than they could be are slow for that reason.
+_SLOWDOWN = 30.0
+# From this correlation on two coordinates alone are the reason.
+_PAIR = 0.95
+# Coordinates that take part in a direction by at least this share of the first one are named.
+_TAKES_PART, _MOST_NAMED = 0.3, 4
+# Standard deviations so far apart that no single step serves both.
+_SCALES, _SCALES_WITHOUT_PRECONDITIONER = 1e4, 30.0
+# A funnel: ranks of scale and spread go together, and the spread is this many times as large in
+# the widest tenth of the draws as in the narrowest.
+_GOES_WITH, _WIDENS = 0.5, 5.0
+
+
+def explained(verdicts: list[Verdict], evidence: Evidence) -> list[Verdict]:
+    """The verdicts, the first that slow chains fail with the cause in its advice."""
+    for i, found in enumerate(verdicts):
+        if found.check in _SLOW and found.outcome == BAD:
+            cause = _cause(evidence)
+            if cause:
+                verdicts[i] = found._replace(advice=f"{found.advice} {cause}".strip())
+            break
+    return verdicts
+
+
+def _cause(evidence: Evidence) -> str:
+    chains, draws = evidence.log_weights.shape
+    names, values = evidence.scalars
+    if not evidence.weighed or draws < 20 or not names:
+        return ""
+    weights = np.exp(evidence.log_weights)
+    names, values = _coordinates(evidence, names, values)
+    slowest = np.argsort(quick_sizes(values))[: min(_MOST_COORDINATES, chains * draws // 10)]
+    names, values = [names[i] for i in slowest], values[..., slowest]
+    found = [
+        _funnel(evidence.groups["posterior"], weights),
+        _correlation(names, values, weights),
+        _scale(names, values, weights, evidence.settings.get("preconditioner")),
+    ]
+    return " ".join(filter(None, found))
+
+
+def _coordinates(
+    evidence: Evidence, names: list[str], values: np.ndarray
+) -> tuple[list[str], np.ndarray]:
+    """The scalars that are sampled, and not computed from others, where the run tells which."""
+    for group in ("equipartition", "warmup"):
+        found = evidence.group(group)
+        if found is not None and "coordinate" in found.coords:
+            sampled = {f"`{name}`" for name in found["coordinate"].values}
+            kept = [i for i, name in enumerate(names) if name in sampled]
+            if kept:
+                return [names[i] for i in kept], values[..., kept]
+    return names, values
+
+
+def _correlation(names: list[str], values: np.ndarray, weights: np.ndarray) -> str:
+    """Two coordinates that are nearly one, or several that add up to nearly nothing."""
+    if len(names) < 2:
+        return ""
+    found = correlations(values, weights)
+    factor, direction = slowdown(found)
+    if factor < _SLOWDOWN:
+        return ""
+    slow = f"slows chains down some {_about(factor)} times, whatever the scale of each coordinate"
+    parts = np.abs(direction)
+    order = np.argsort(-parts)
+    involved = order[parts[order] >= _TAKES_PART * parts.max()][:_MOST_NAMED]
+    pairs = np.abs(np.triu(found, 1))
+    one, other = np.unravel_index(pairs.argmax(), pairs.shape)
+    if pairs[one, other] >= _PAIR and {one, other} == set(involved.tolist()):
+        pair = _near_one(float(found[one, other]))
+        return (
+            f"The cause: {names[one]} and {names[other]} have a correlation of {pair}, which "
+            f"{slow}. Centre the columns that they multiply, or write the model in their sum and "
+            "difference."
+        )
+    listed = ", ".join(names[i] for i in involved)
+    return (
+        f"The cause: a combination of {listed} is hardly known though each of them alone changes "
+        f"the energy, as with collinear columns, and {slow}. Leave some of these columns out, or "
+        "take their orthogonal (QR) form."
+    )
+
+
+def _scale(
+    names: list[str], values: np.ndarray, weights: np.ndarray, preconditioner: object
+) -> str:
+    """Standard deviations that are far apart."""
+    away = values - (weights[..., None] * values).mean(1, keepdims=True)
+    sd = np.sqrt((weights[..., None] * away**2).mean((0, 1)))
+    wide, narrow = int(sd.argmax()), int(sd.argmin())
+    given = preconditioner == "identity"
+    if sd[wide] <= (_SCALES_WITHOUT_PRECONDITIONER if given else _SCALES) * sd[narrow]:
+        return ""
+    mend = "Leave `preconditioner` to be tuned, or give" if given else "Give"
+    return (
+        f"The scales differ: the standard deviation of {names[wide]} is "
+        f"{_about(sd[wide] / sd[narrow])} times that of {names[narrow]}. {mend} the columns a "
+        "standard deviation of one."
+    )
+
+
+def _funnel(posterior: xr.Dataset, weights: np.ndarray) -> str:
+    """A variable whose spread goes with the value of another."""
+    drawn = numeric_variables(posterior)
+    single = {n: x.values.astype(float) for n, x in drawn.items() if x.ndim == 2}
+    flat = weights.ravel()
+    best = (_GOES_WITH, "", "", 0.0)
+    for name, variable in drawn.items():
+        # One number a draw, about its middle, or many about theirs.
+        array = variable.values.reshape(*variable.shape[:2], -1).astype(float)
+        several = array.shape[-1] >= 3
+        middle = array.mean(-1, keepdims=True) if several else np.median(array, (0, 1))
+        spread = np.sqrt(((array - middle) ** 2).mean(-1))
+        if not np.isfinite(spread).all() or not spread.min() > 0:
+            continue
+        low, high = np.quantile(spread, [0.1, 0.9])
+        # A single number is near its middle by chance: that is no narrow place.
+        widens = high / low if several else 0.1 * high / low
+        for scale, x in single.items():
+            if scale == name or widens < _WIDENS or not np.isfinite(x).all():
+                continue
+            together = rank_correlation(x.ravel(), spread.ravel(), flat)
+            if together > best[0]:
+                best = (together, name, scale, widens)
+    together, name, scale, widens = best
+    if not name:
+        return ""
+    return (
+        f"The cause: the spread of `{name}` goes with `{scale}` (rank correlation {together:.2f}) "
+        f"and is {_about(widens)} times as large in some draws as in others, a funnel. Write "
+        f"`{name}` non-centred: `numpyro.infer.reparam.LocScaleReparam(0)`."
+    )
+
+
+def _about(factor: float) -> str:
+    """A number with one digit that counts, in words for readers."""
+    if factor >= 1e6:
+        return f"{factor:.0e}".replace("e+0", "e").replace("e+", "e")
+    size = 10 ** math.floor(math.log10(factor))
+    return f"{round(factor / size) * size:,.0f}" if factor >= 10 else f"{factor:.1f}"
+
+
+def _near_one(correlation: float) -> str:
+    """A correlation with as many digits as tell it from one."""
+    digits = int(np.clip(math.ceil(-math.log10(max(1 - abs(correlation), 1e-6))) + 1, 2, 6))
+    return f"{correlation:.{digits}f}"
