@@ -21,6 +21,7 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.driver import Programs, next_draw
+from numpyro_contour.adaptation.rescue import rescue
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.window import DRAWS
 from numpyro_contour.kernels.anchors import place_anchor, with_first_anchors
@@ -267,8 +268,14 @@ class Kernel(MCMCKernel):
             one = following(jax.tree.map(lambda x: x[None], state))
             return jax.tree.map(lambda x: x[0], one)
 
+        def measured(state: Any) -> Any:
+            stages = lift(lambda warmup: progress(plan, warmup).number)(state.warmup)
+            descends = jnp.any(plan.flag("descends", stages))
+            return lift(lambda x: draws.measured(plan, descends, x, energy(x.warmup)))(state)
+
         programs = Programs(
-            measured_draw=lift(lambda chain: draws.measured(plan, chain, energy(chain.warmup))),
+            measured_draw=measured,
+            rescue=partial(rescue, plan) if batched else lambda before, after: after,
             place_anchor=partial(
                 place_anchor, plan, parts.source, parts.method, potential, lift_in_turn
             ),
