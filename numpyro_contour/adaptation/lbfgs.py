@@ -19,6 +19,8 @@ _SHARE_OF_FALL = 1e-4
 # Where the slope along a step has lost less than a tenth, the step was too short.
 _STEEP = 0.9
 _LONGER, _SHORTER = 4.0, 0.3
+# What only steps that rounding hides grow to.
+_LONGEST = 300.0
 # Rises of so many roundings of the energy cannot be told from falls.
 _ROUNDINGS = 16
 # Pairs of less curvature, as a share of the slope, are noise.
@@ -142,8 +144,6 @@ def learn_from(
     move = new_position - position
     stood = ~jnp.any(move != 0)
     too_short = (new_slope < _STEEP * slope) | stood
-    kept = jnp.where(taken, 1.0, _SHORTER * memory.stretch)
-    stretch = jnp.where(stood | (taken & too_short), _LONGER * memory.stretch, kept)
     refusals = jnp.where(taken, 0, memory.refusals + 1)
 
     bend = jnp.where(finite, new_gradient / size - gradient / size, 0.0)
@@ -151,6 +151,12 @@ def learn_from(
     bend, product = bend / relative, move @ bend / relative
     curved = finite & (product * relative > _LEAST_CURVATURE * jnp.abs(slope))
     curved &= jnp.isfinite(product)
+
+    # A pair scales the next direction anew: what steps below rounding have grown to is then too far.
+    grown = curved & (memory.stretch > _LONGEST)
+    longer = _LONGER * jnp.where(grown, 1.0, memory.stretch)
+    shorter = jnp.where(taken, 1.0, _SHORTER * memory.stretch)
+    stretch = jnp.where(stood | (taken & too_short), longer, shorter)
 
     def first(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(curved, jnp.concatenate([new[None], old[:-1]]), old)

@@ -12,7 +12,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
-from numpyro_contour.diagnosis.all_checks import report_of
+from numpyro_contour.output.chosen_chains import report_on
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -151,7 +151,7 @@ def to_inference_data(
     identity = equipartition(run, weights.log_weights)
     if identity is not None:
         groups["equipartition"] = identity
-    report = report_of(groups)
+    report = report_on(groups)
     if report.faults:
         warn_user(report.warning())
     return from_datasets({name: _storable(group) for name, group in groups.items()})
