@@ -18,6 +18,7 @@ from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dua
 from numpyro_contour.adaptation.lbfgs import (
     PAIRS,
     Lbfgs,
+    Point,
     Trial,
     inverse_curvatures,
     learn_from,
@@ -39,10 +40,10 @@ STARTS = 4
 # for each coordinate, a tenth of what a typical point is above the lowest.
 _PATIENCE = 40
 _FALL_A_COORDINATE = 0.05
-# A descent goes down a neck, not to a mode, where in so many gradients the energy has fallen by less
-# than two nats for each coordinate, and the mass around it, by energy and curvatures, has come to be
-# less by a factor of exp(10 + d). Curvatures by a few pairs scatter by far more on a long way, but
-# the energy then falls fast.
+# A descent goes down a neck, not to a mode, where in so many gradients the energy has fallen by
+# less than two nats for each coordinate, and the mass around it, by energy and curvatures, has
+# become less by a factor of exp(10 + d). Curvatures by a few pairs scatter by far more on a long
+# way, but the energy then falls fast.
 _LOOKS = 20
 _SLOW_FALL = 2.0
 # Step size of the first Langevin move after the descent, by curvatures that are guessed.
@@ -204,7 +205,7 @@ def after_trial(
         exact: whether energies are exact.
     """
     size = here.position.shape[-1]
-    taken, lbfgs = learn_from(descent.lbfgs, trial, *here[:3], *there[:3], finite)
+    taken, lbfgs = learn_from(descent.lbfgs, trial, Point(*here[:3]), Point(*there[:3]), finite)
     anew = descent.starts_anew
     taken = jnp.where(anew, finite, taken)
     lbfgs = jax.tree.map(lambda a, b: jnp.where(anew, a, b), no_pairs(size), lbfgs)

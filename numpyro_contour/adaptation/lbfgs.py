@@ -46,6 +46,16 @@ class Lbfgs(NamedTuple):
     refusals: jax.Array
 
 
+class Point(NamedTuple):
+    """A place, and what an evaluation has told of it."""
+
+    #: (d,)
+    position: jax.Array
+    energy: jax.Array
+    #: (d,)
+    gradient: jax.Array
+
+
 class Trial(NamedTuple):
     """A step that is tried."""
 
@@ -106,15 +116,7 @@ def try_step(memory: Lbfgs, gradient: jax.Array) -> Trial:
 
 
 def learn_from(
-    memory: Lbfgs,
-    trial: Trial,
-    position: jax.Array,
-    energy: jax.Array,
-    gradient: jax.Array,
-    new_position: jax.Array,
-    new_energy: jax.Array,
-    new_gradient: jax.Array,
-    finite: jax.Array,
+    memory: Lbfgs, trial: Trial, here: Point, there: Point, finite: jax.Array
 ) -> tuple[jax.Array, Lbfgs]:
     r"""Whether a trial is taken, and what it has taught.
 
@@ -124,13 +126,14 @@ def learn_from(
     Args:
         memory: the pairs.
         trial: the step.
-        position, energy, gradient: where it began.
-        new_position, new_energy, new_gradient: where it ended.
-        finite: whether these are finite.
+        here: where it began.
+        there: where it has led.
+        finite: whether everything there is finite.
 
     Returns:
         Whether the step is taken, and the memory after it.
     """
+    energy, gradient, new_energy, new_gradient = *here[1:], *there[1:]
     size = jnp.maximum(largest(gradient), largest(jnp.where(finite, new_gradient, 0.0)))
     # In units of `size`, and of it only the ratio to energies is ever needed.
     slope = trial.direction @ (gradient / size)
@@ -141,7 +144,7 @@ def learn_from(
     flatter = jnp.abs(new_slope) <= _STEEP * jnp.abs(slope)
     taken = finite & (falls | ((new_energy - energy < rounding) & flatter))
 
-    move = new_position - position
+    move = there.position - here.position
     stood = ~jnp.any(move != 0)
     too_short = (new_slope < _STEEP * slope) | stood
     refusals = jnp.where(taken, 0, memory.refusals + 1)
@@ -152,7 +155,7 @@ def learn_from(
     curved = finite & (product * relative > _LEAST_CURVATURE * jnp.abs(slope))
     curved &= jnp.isfinite(product)
 
-    # A pair scales the next direction anew: what steps below rounding have grown to is then too far.
+    # A pair scales the next direction anew: what steps below rounding have grown to is too far.
     grown = curved & (memory.stretch > _LONGEST)
     longer = _LONGER * jnp.where(grown, 1.0, memory.stretch)
     shorter = jnp.where(taken, 1.0, _SHORTER * memory.stretch)

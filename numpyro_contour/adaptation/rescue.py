@@ -20,9 +20,9 @@ _NOISE_SDS = 5.0
 def rescue(plan: Plan, before: Any, after: Any) -> Any:
     """The states of all chains, where a descent ends without those that have not arrived.
 
-    A chain that is too high for any part of the posterior, or not at a finite energy, becomes a copy
-    of one that is not, with random numbers of its own. A chain in another mode of plausible energy
-    stays where it is.
+    A chain that is too high for any part of the posterior, or not at a finite energy, becomes a
+    copy of one that is not, with random numbers of its own. A chain in another mode of plausible
+    energy stays where it is.
 
     Args:
         plan: the plan of the warm-up.

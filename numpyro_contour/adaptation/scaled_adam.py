@@ -22,7 +22,7 @@ class Adam(NamedTuple):
     scale: jax.Array
     unit: jax.Array
     #: steps so far
-    count: jax.Array
+    steps: jax.Array
 
 
 def at_rest(size: int) -> Adam:
@@ -45,7 +45,7 @@ def adam_step(adam: Adam, gradient: jax.Array, progress: jax.Array) -> tuple[jax
 
     Source: Kingma and Ba (2015), Algorithm 1.
     """
-    count = adam.count + 1
+    count = adam.steps + 1
     unit = jnp.maximum(jnp.max(jnp.abs(gradient)), _FADING * adam.unit)
     unit = jnp.maximum(unit, jnp.finfo(unit.dtype).tiny)
     old, new = adam.unit / unit, gradient / unit

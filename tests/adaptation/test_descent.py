@@ -13,7 +13,13 @@ from numpyro_contour.adaptation.descent import (
     implausible_height,
     is_implausible,
 )
-from numpyro_contour.adaptation.lbfgs import inverse_curvatures, learn_from, no_pairs, try_step
+from numpyro_contour.adaptation.lbfgs import (
+    Point,
+    inverse_curvatures,
+    learn_from,
+    no_pairs,
+    try_step,
+)
 from numpyro_contour.adaptation.measured_move import measured_move
 from numpyro_contour.adaptation.scaled_adam import adam_step, at_rest
 from numpyro_contour.adaptation.tuning import initial_tuning
@@ -59,13 +65,11 @@ def test_pairs_tell_the_diagonal_of_a_quadratic():
         return x / SCALES**2
 
     x, memory = 3 * SCALES, no_pairs(3)
-    energy = lambda x: 0.5 * jnp.sum((x / SCALES) ** 2)
+    at = lambda x: Point(x, 0.5 * jnp.sum((x / SCALES) ** 2), gradient(x))
     for _ in range(15):
         trial = try_step(memory, gradient(x))
         y = x + trial.change
-        taken, memory = learn_from(
-            *(memory, trial, x, energy(x), gradient(x), y, energy(y), gradient(y), jnp.array(True))
-        )
+        taken, memory = learn_from(memory, trial, at(x), at(y), jnp.array(True))
         x = jnp.where(taken, y, x)
     np.testing.assert_allclose(inverse_curvatures(memory) / SCALES**2, 1.0, rtol=0.02)
 
@@ -75,15 +79,12 @@ def test_a_step_of_lbfgs_does_not_depend_on_the_unit_of_energy():
 
     def directions(unit):
         gradient = lambda x: unit * jnp.array([1.0, 30.0, 900.0]) * x
-        energy = lambda x: 0.5 * x @ gradient(x)
+        at = lambda x: Point(x, 0.5 * x @ gradient(x), gradient(x))
         x, memory, found = jnp.ones(3), no_pairs(3), []
         for _ in range(6):
             trial = try_step(memory, gradient(x))
             y = x + trial.change
-            taken, memory = learn_from(
-                *(memory, trial, x, energy(x), gradient(x)),
-                *(y, energy(y), gradient(y), jnp.array(True)),
-            )
+            taken, memory = learn_from(memory, trial, at(x), at(y), jnp.array(True))
             x = jnp.where(taken, y, x)
             found.append(trial.direction)
         return np.stack(found)
