@@ -261,25 +261,20 @@ class Kernel(MCMCKernel):
         if plan is None:
             return sampled(state)[0]
 
-        def follow_all(state: Any) -> Any:
-            following = partial(follow, plan, parts.source, parts.method, potential)
-            if batched:
-                return following(state)
-            one = following(jax.tree.map(lambda x: x[None], state))
-            return jax.tree.map(lambda x: x[0], one)
+        following = partial(follow, plan, parts.source, parts.method, potential)
 
-        def measured(state: Any) -> Any:
-            stages = lift(lambda warmup: progress(plan, warmup).number)(state.warmup)
-            descends = jnp.any(plan.flag("descends", stages))
-            return lift(lambda x: draws.measured(plan, descends, x, energy(x.warmup)))(state)
+        def follow_one(state: Any) -> Any:
+            return jax.tree.map(lambda x: x[0], following(jax.tree.map(lambda x: x[None], state)))
 
         programs = Programs(
-            measured_draw=measured,
+            measured_draw=lambda state, descends: lift(
+                lambda x: draws.measured(plan, descends, x, energy(x.warmup))
+            )(state),
             rescue=partial(rescue, plan) if batched else lambda before, after: after,
             place_anchor=partial(
                 place_anchor, plan, parts.source, parts.method, potential, lift_in_turn
             ),
-            follow=follow_all,
+            follow=following if batched else follow_one,
             sampled_draw=sampled,
             end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
             end_kept_draw=lift(draws.end_kept_draw),
