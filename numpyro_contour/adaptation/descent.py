@@ -1,33 +1,265 @@
-"""The stage "descent": to a typical point, by Adam.
+"""The stage "descent": to a typical point, by L-BFGS from one or several starts.
 
-It ends after its share of the warm-up. It hands on the point where the chain is, a first
-preconditioner and a first step size from the gradients on the way.
+Where energies are exact, chains that have arrived walk on by Langevin moves, whose moments say more
+than those of a descent. On minibatches the L-BFGS sees the same rows at every step, which are few;
+Adam on fresh ones goes on from there. The stage hands on the point where the chain is, and a first
+preconditioner and step size.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+from jax import random
 
+from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
+from numpyro_contour.adaptation.lbfgs import (
+    PAIRS,
+    Lbfgs,
+    Point,
+    Trial,
+    inverse_curvatures,
+    learn_from,
+    no_pairs,
+    try_step,
+)
+from numpyro_contour.adaptation.scaled_adam import Adam, adam_step, at_rest
 from numpyro_contour.adaptation.stage import Stage
-from numpyro_contour.adaptation.tuning import Tuning
 
 DESCENT = Stage("descent", measures=True, descends=True)
 
-_LEARNING_RATE = 0.05
-# Decay of Adam's second moment; its usual 0.999 remembers a steep start for thousands of steps.
-_MEMORY = 0.99
+# The share of the stage in which L-BFGS may begin from further starts, and that in which it has to
+# end them; where energies are exact, and on minibatches, where it goes by fixed rows.
+_STARTS_UNTIL = {True: 0.4, False: 0.06}
+_ENDS_AT = {True: 0.5, False: 0.1}
+#: starts at most
+STARTS = 4
+# A descent has arrived when so many gradients have not lowered the energy by a twentieth of a nat
+# for each coordinate, a tenth of what a typical point is above the lowest.
+_PATIENCE = 40
+_FALL_A_COORDINATE = 0.05
+# A descent goes down a neck, not to a mode, where in so many gradients the energy has fallen by
+# less than two nats for each coordinate, and the mass around it, by energy and curvatures, has
+# become less by a factor of exp(10 + d). Curvatures by a few pairs scatter by far more on a long
+# way, but the energy then falls fast.
+_LOOKS = 20
+_SLOW_FALL = 2.0
+# Step size of the first Langevin move after the descent, by curvatures that are guessed.
+_CAREFUL = 0.02
 
 
-def adam(tuning: Tuning, gradient: jax.Array, progress: jax.Array) -> tuple[jax.Array, Tuning]:
-    """The change of position by Adam with a learning rate that falls as a cosine.
+class Place(NamedTuple):
+    """Where a descent has come to."""
 
-    Source: Kingma and Ba (2015), Algorithm 1.
+    #: (d,)
+    position: jax.Array
+    energy: jax.Array
+    #: (d,)
+    gradient: jax.Array
+    #: diagonal of an inverse Hessian, (d,)
+    inverse_curvature: jax.Array
+
+
+class Descent(NamedTuple):
+    """The state of a chain's descent."""
+
+    lbfgs: Lbfgs
+    adam: Adam
+    #: the energy from which the next fall counts, and gradients since it was reached
+    level: jax.Array
+    waited: jax.Array
+    #: gradients since the start, and the energy when they were last a multiple of `_LOOKS`
+    gradients: jax.Array
+    marked: jax.Array
+    #: whether the energy had fallen by little then
+    slow: jax.Array
+    #: starts so far, and whether the next trial is another one
+    starts: jax.Array
+    starts_anew: jax.Array
+    #: the place of the way that had the most mass around it, and the log of that
+    widest: Place
+    log_mass: jax.Array
+    #: the best of the places where descents have ended
+    best: Place
+    #: whether all descents have ended
+    arrived: jax.Array
+    #: the step size of the Langevin moves after it
+    step_size: DualAveraging
+
+
+def initial_descent(size: int) -> Descent:
+    """Before the first step."""
+    dtype = jnp.result_type(float)
+    zero, zeros = jnp.zeros((), dtype), jnp.zeros((size,), dtype)
+    return Descent(
+        lbfgs=no_pairs(size),
+        adam=at_rest(size),
+        level=zero + jnp.inf,
+        waited=jnp.zeros((), jnp.int32),
+        gradients=jnp.zeros((), jnp.int32),
+        marked=zero + jnp.inf,
+        slow=jnp.zeros((), bool),
+        starts=jnp.ones((), jnp.int32),
+        starts_anew=jnp.zeros((), bool),
+        widest=Place(zeros, zero + jnp.inf, zeros, zeros + 1),
+        log_mass=zero - jnp.inf,
+        best=Place(zeros, zero + jnp.inf, zeros, zeros + 1),
+        arrived=jnp.zeros((), bool),
+        step_size=initial_dual_averaging(jnp.asarray(jnp.log(_CAREFUL), dtype), 1.0),
+    )
+
+
+def implausible_height(size: int) -> float:
+    r"""Nats above a posterior's lowest energy at which it has no draws, :math:`20 + 2d`.
+
+    Energies of draws are :math:`\chi^2_d / 2` above the lowest one where the posterior is about a
+    Gaussian. That they are by 2 d + 20 has a probability below :math:`e^{-15 - 0.8 d}`.
     """
-    count = tuning.descended + 1
-    momentum = 0.9 * tuning.momentum + 0.1 * gradient
-    scale = _MEMORY * tuning.scale + (1 - _MEMORY) * gradient**2
-    rate = _LEARNING_RATE * 0.5 * (1 + jnp.cos(jnp.pi * progress))
-    slope = jnp.sqrt(scale / (1 - _MEMORY**count))
-    change = -rate * momentum / (1 - 0.9**count) / (slope + 1e-12)
-    return change, tuning._replace(momentum=momentum, scale=scale, descended=count)
+    return 20.0 + 2.0 * size
+
+
+def is_implausible(
+    energy: jax.Array,
+    inverse_curvature: jax.Array,
+    lowest: jax.Array,
+    inverse_curvature_there: jax.Array,
+) -> jax.Array:
+    """Whether a place can have no part of a posterior that has another place.
+
+    It lies beyond the plausible height, also after the volume around it, by the two diagonals of
+    inverse curvatures, is counted: a narrow neck is deeper than the wide mode that it leads out of.
+
+    Args:
+        energy: the energy of the place, in nats.
+        inverse_curvature: the inverse curvatures there, (d,).
+        lowest: the energy of the other place.
+        inverse_curvature_there: those of the other place, (d,).
+    """
+    limit = implausible_height(inverse_curvature.shape[-1])
+    height = energy - lowest
+    wider = jnp.sum(jnp.log(inverse_curvature) - jnp.log(inverse_curvature_there), -1)
+    # A place without a finite energy is implausible wherever there is another.
+    return ~(jnp.minimum(height, height - 0.5 * wider) <= limit) & jnp.isfinite(lowest)
+
+
+def goes_by_pairs(descent: Descent, progress: jax.Array, exact: bool) -> jax.Array:
+    """Whether a descent is by L-BFGS now; afterwards it walks, or goes on by Adam."""
+    return ~descent.arrived if exact else ~descent.arrived & (progress < _ENDS_AT[False])
+
+
+def fixed_rows(key: jax.Array) -> jax.Array:
+    """A key like this one that is always the same: its minibatch is that of the L-BFGS."""
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return jnp.zeros_like(key)
+    return random.wrap_key_data(jnp.zeros_like(random.key_data(key)), impl=random.key_impl(key))
+
+
+def next_trial(
+    key: jax.Array,
+    descent: Descent,
+    position: jax.Array,
+    gradient: jax.Array,
+    by_pairs: jax.Array,
+    progress: jax.Array,
+) -> tuple[Trial, jax.Array, Adam]:
+    """What a step of descent tries: its direction, the position, and Adam after it.
+
+    A further start is uniform between -2 and 2, as NumPyro's own.
+
+    Args:
+        key: random key.
+        descent: the descent.
+        position: x, (d,).
+        gradient: the gradient there, (d,).
+        by_pairs: whether L-BFGS decides, else Adam.
+        progress: share of the stage that is done.
+    """
+    trial = try_step(descent.lbfgs, gradient)
+    change, moved = adam_step(descent.adam, gradient, progress)
+    adam = jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), descent.adam, moved)
+    y = position + jnp.where(by_pairs, trial.change, change)
+    start = random.uniform(key, position.shape, position.dtype, -2.0, 2.0)
+    return trial, jnp.where(by_pairs & descent.starts_anew, start, y), adam
+
+
+def after_trial(
+    descent: Descent,
+    trial: Trial,
+    here: Place,
+    there: Place,
+    finite: jax.Array,
+    progress: jax.Array,
+    exact: bool,
+) -> tuple[Descent, Place]:
+    """The descent by L-BFGS after a trial, and where the chain is then.
+
+    Args:
+        descent: the descent.
+        trial: what was tried.
+        here: where the chain was.
+        there: where the trial has led.
+        finite: whether everything there is finite.
+        progress: share of the stage that is done.
+        exact: whether energies are exact.
+    """
+    size = here.position.shape[-1]
+    taken, lbfgs = learn_from(descent.lbfgs, trial, Point(*here[:3]), Point(*there[:3]), finite)
+    anew = descent.starts_anew
+    taken = jnp.where(anew, finite, taken)
+    lbfgs = jax.tree.map(lambda a, b: jnp.where(anew, a, b), no_pairs(size), lbfgs)
+    now = jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here)
+    now = now._replace(inverse_curvature=inverse_curvatures(lbfgs))
+
+    rounding = 32 * jnp.finfo(now.energy.dtype).eps * jnp.abs(now.energy)
+    level = jnp.where(anew, jnp.inf, descent.level)
+    falls = now.energy < level - jnp.maximum(_FALL_A_COORDINATE * size, rounding)
+    waited = jnp.where(falls | (anew & taken), 0, descent.waited + 1)
+    level = jnp.where(falls, now.energy, level)
+
+    # Down a neck the energy falls for ever, and the mass around it goes to nothing.
+    told = ~anew & (jnp.sum(lbfgs.products > 0) >= PAIRS // 2)
+    mass = -now.energy + 0.5 * jnp.sum(jnp.log(now.inverse_curvature))
+    mass = jnp.where(told, jnp.nan_to_num(mass, nan=-jnp.inf), -jnp.inf)
+    log_mass = jnp.where(anew, -jnp.inf, descent.log_mass)
+    gradients = jnp.where(anew, 0, descent.gradients + 1)
+    looks = gradients % _LOOKS == 0
+    by_little = descent.marked - now.energy < _SLOW_FALL * size
+    slow = jnp.where(looks, by_little, descent.slow & by_little & ~anew)
+    in_neck = slow & told & (mass < log_mass - 10 - size)
+    marked = jnp.where(looks, now.energy, descent.marked)
+    widest = jax.tree.map(lambda a, b: jnp.where(mass > log_mass, a, b), now, descent.widest)
+    log_mass = jnp.maximum(mass, log_mass)
+    now = jax.tree.map(lambda a, b: jnp.where(in_neck, a, b), widest, now)
+
+    late = progress >= _ENDS_AT[exact]
+    # A first descent that is still on its way may go on where energies are exact.
+    late &= (descent.starts > 1) | (not exact)
+    ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck)
+    # The first one stays unless another shows that nothing of the posterior is there.
+    first = ~jnp.isfinite(descent.best.energy)
+    better = first | is_implausible(
+        *(descent.best.energy, descent.best.inverse_curvature),
+        *(now.energy, now.inverse_curvature),
+    )
+    better &= jnp.isfinite(now.energy)
+    best = jax.tree.map(lambda a, b: jnp.where(ends & better, a, b), now, descent.best)
+    more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact])
+    known = jnp.isfinite(best.energy)
+    arrived = descent.arrived | (((ends & ~more) | (anew & ~finite & late)) & known)
+    now = jax.tree.map(lambda a, b: jnp.where(arrived, a, b), best, now)
+    return descent._replace(
+        lbfgs=lbfgs,
+        level=level,
+        waited=jnp.where(ends, 0, waited),
+        gradients=gradients,
+        marked=marked,
+        slow=slow,
+        starts=descent.starts + (ends & more),
+        starts_anew=(ends & more) | (anew & ~finite),
+        widest=widest,
+        log_mass=log_mass,
+        best=best,
+        arrived=arrived,
+    ), now

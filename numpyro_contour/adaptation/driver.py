@@ -18,8 +18,10 @@ class Programs(NamedTuple):
     A state is any NamedTuple with a field `warmup`, the `Warmup` of each chain.
     """
 
-    #: `(state) -> state`, a draw of measured moves
-    measured_draw: Callable[[Any], Any]
+    #: `(state, whether to descend) -> state`, a draw of measured moves
+    measured_draw: Callable[[Any, Any], Any]
+    #: `(state before, state after) -> state`, without chains whose descent has led nowhere
+    rescue: Callable[[Any, Any], Any]
     #: `(state before, state after) -> state`, with an anchor where one is to be placed
     place_anchor: Callable[[Any, Any], Any]
     #: `(state) -> state`, with a further anchor where the noise of energies asks for one
@@ -49,7 +51,10 @@ def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any
     stage = lift(lambda w: progress(plan, w).number)(warmup)
 
     def measured(state: Any) -> Any:
-        return programs.follow(programs.place_anchor(state, programs.measured_draw(state)))
+        # One decision for all chains: what only a descent needs is computed in no other stage.
+        descends = jnp.any(plan.flag("descends", stage))
+        moved = programs.rescue(state, programs.measured_draw(state, descends))
+        return programs.follow(programs.place_anchor(state, moved))
 
     def warmed_up(state: Any, trace: Any) -> Any:
         return programs.follow(programs.end_warmup_draw(state, trace))

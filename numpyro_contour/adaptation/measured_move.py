@@ -6,10 +6,19 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from numpyro_contour.adaptation.descent import adam
-from numpyro_contour.adaptation.dual_averaging import update_dual_averaging
-from numpyro_contour.adaptation.moments import Moments, welford
+from numpyro_contour.adaptation.descent import (
+    Descent,
+    Place,
+    after_trial,
+    fixed_rows,
+    goes_by_pairs,
+    next_trial,
+)
+from numpyro_contour.adaptation.dual_averaging import DualAveraging, update_dual_averaging
+from numpyro_contour.adaptation.lbfgs import Trial
+from numpyro_contour.adaptation.moments import Moments, no_moments, welford
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.scaled_adam import Adam
 from numpyro_contour.adaptation.tuning import TINY, Tuning, largest_step_size, positive_or_one
 from numpyro_contour.adaptation.warmup import Warmup, progress
 from numpyro_contour.core.arrays.random_bits import normal
@@ -20,6 +29,8 @@ from numpyro_contour.schedules import Schedule
 
 #: Mean of the acceptance statistic that the step size is tuned to.
 TARGET_ACCEPTANCE = 0.9
+# Squares of larger gradients would leave the range of a float.
+_LARGEST_GRADIENT = 1e16
 # A move this improbable (in nats) under the exact dynamics is a blow-up: it is not made.
 _BLOW_UP = -20.0
 
@@ -34,6 +45,7 @@ def measured_move(
     progress: jax.Array,
     searching: jax.Array,
     exact: bool,
+    last: jax.Array | bool = False,
 ) -> tuple[Chain, Tuning]:
     r"""One step of descent, or one Langevin step whose acceptance is measured.
 
@@ -51,20 +63,32 @@ def measured_move(
         tuning: what is being tuned.
         potential_and_grad: `(key, position) -> (potential energy, gradient)`.
         temperature: tau.
-        descending: whether to descend.
+        descending: whether to descend; one decision for all chains, so that it costs the other
+            stages nothing.
         progress: share of the stage that is done.
         searching: whether the step size is still being tuned.
         exact: whether energies and gradients are exact: nothing is evaluated twice then.
+        last: whether this is the last move of its stage. After a descent the energies of chains are
+            compared: it is made on rows that are the same for all. Defaults to False.
     """
     x, energy, gradient = chain.position, chain.potential_energy, chain.gradient
     noise = chain.energy_noise
+    descending, descent = jnp.asarray(descending), tuning.descent
+    by_pairs = descending & goes_by_pairs(descent, progress, exact)
+    key = keys[1]
     if not exact:
-        energy, gradient, noise = evaluate(potential_and_grad, keys[1], x)
+        key = lax.cond(by_pairs | (descending & last), fixed_rows, lambda k: k, key)
+        energy, gradient, noise = evaluate(potential_and_grad, key, x)
     gradient_noise = 0.5 * (gradient - chain.gradient) ** 2
     energy_noise = 0.5 * (energy - chain.potential_energy) ** 2
 
-    step_size = jnp.exp(tuning.step_size.log_value)
-    rates = step_size * tuning.preconditioner
+    # A chain that has come down walks: from its descent's curvatures, to a step size of its own.
+    walks = ~descending | (~by_pairs & exact)
+    metric = jnp.where(descending, descent.best.inverse_curvature, tuning.preconditioner)
+    searched = jax.tree.map(
+        lambda a, b: jnp.where(descending, a, b), descent.step_size, tuning.step_size
+    )
+    rates = jnp.exp(searched.log_value) * metric
     scales = jnp.sqrt(2 * temperature * rates)
     xi = normal(keys[0], x.shape, x.dtype)
 
@@ -72,9 +96,15 @@ def measured_move(
         limit = jnp.where(scales > 0, DRIFT_LIMIT * scales, jnp.inf)
         return jnp.clip(rates * g, -limit, limit)
 
-    change, descended = adam(tuning, gradient, progress)
-    y = jnp.where(descending, x + change, x - drift(gradient) + scales * xi)
-    new_energy, new_gradient, new_noise = evaluate(potential_and_grad, keys[1], y)
+    def downwards() -> tuple[Trial, jax.Array, Adam]:
+        return next_trial(keys[0], descent, x, gradient, by_pairs, progress)
+
+    def nowhere() -> tuple[Trial, jax.Array, Adam]:
+        return Trial(xi, xi), x, descent.adam
+
+    trial, lower, adam = lax.cond(descending, downwards, nowhere)
+    y = jnp.where(walks, x - drift(gradient) + scales * xi, lower)
+    new_energy, new_gradient, new_noise = evaluate(potential_and_grad, key, y)
 
     back = (x - y + drift(new_gradient)) / jnp.maximum(scales, TINY)
     proposals = 0.5 * jnp.sum(xi**2 - back**2)
@@ -88,15 +118,23 @@ def measured_move(
     acceptance = jnp.where(
         finite, jnp.exp(jnp.minimum(jnp.nan_to_num(log_ratio, nan=-jnp.inf), 0.0)), 0.0
     )
-    moves = finite & (descending | (log_ratio > _BLOW_UP) | (temperature <= 0))
+    moves = finite & (~walks | (log_ratio > _BLOW_UP) | (temperature <= 0))
 
-    sums = tuning.moments
+    # What a descent by L-BFGS passes tells nothing of where it ends.
+    sums = jax.tree.map(
+        lambda a, b: jnp.where(by_pairs, a, b), no_moments(x.shape[0]), tuning.moments
+    )
     first, count = sums.steps == 0, sums.steps + 1
     energy_mean, energy_squares = welford(count, sums.energy, sums.energy_squares, energy)
     moments = Moments(
         count,
         *welford(count, sums.position, sums.position_squares, x),
-        *welford(count, sums.gradient, sums.gradient_squares, gradient),
+        *welford(
+            count,
+            sums.gradient,
+            sums.gradient_squares,
+            jnp.clip(gradient, -_LARGEST_GRADIENT, _LARGEST_GRADIENT),
+        ),
         gradient_noise=sums.gradient_noise + jnp.where(first, 0.0, gradient_noise),
         energy_noise=sums.energy_noise + jnp.where(first, 0.0, energy_noise),
         acceptance=sums.acceptance + acceptance,
@@ -104,23 +142,41 @@ def measured_move(
         energy_squares=energy_squares,
     )
     averaged = update_dual_averaging(
-        tuning.step_size,
+        searched,
         acceptance,
         TARGET_ACCEPTANCE,
-        jnp.log(largest_step_size(tuning, temperature)),
+        jnp.log(largest_step_size(tuning._replace(preconditioner=metric), temperature)),
     )
-    tuned = descended._replace(
-        step_size=jax.tree.map(lambda a, b: jnp.where(searching, a, b), averaged, tuning.step_size),
-        # A refused descent starts again from rest.
-        momentum=jnp.where(moves, descended.momentum, 0.0),
-        moments=moments,
+
+    def renewed(renews: jax.Array, old: DualAveraging) -> DualAveraging:
+        return jax.tree.map(lambda a, b: jnp.where(renews, a, b), averaged, old)
+
+    def choose(new: jax.Array, old: jax.Array) -> jax.Array:
+        return jnp.where(moves, new, old)
+
+    here = Place(x, energy, gradient, metric)
+    there = Place(y, new_energy, new_gradient, metric)
+    now = jax.tree.map(choose, there, here)
+
+    def descended() -> tuple[Descent, Place]:
+        # A refused descent by Adam starts again from rest.
+        rested = adam._replace(momentum=choose(adam.momentum, jnp.zeros_like(x)))
+        walked = descent._replace(
+            adam=rested, step_size=renewed(walks & descending, descent.step_size)
+        )
+        lower = after_trial(descent, trial, here, there, finite, progress, exact)
+        return jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), lower, (walked, now))
+
+    descent, now = lax.cond(descending, descended, lambda: (descent, now))
+    tuned = tuning._replace(
+        step_size=renewed(searching, tuning.step_size), moments=moments, descent=descent
     )
     chain = chain._replace(
         steps=chain.steps + 1,
-        position=jnp.where(moves, y, x),
-        potential_energy=jnp.where(moves, new_energy, energy),
-        gradient=jnp.where(moves, new_gradient, gradient),
-        energy_noise=jnp.where(moves, new_noise, noise),
+        position=now.position,
+        potential_energy=now.energy,
+        gradient=now.gradient,
+        energy_noise=choose(new_noise, noise),
     )
     return chain, tuned
 
@@ -134,6 +190,7 @@ def measured_draw(
     temperature: Schedule,
     num_steps: int,
     exact: bool,
+    descends: jax.Array | None = None,
 ) -> tuple[Chain, Tuning]:
     """The measured moves of a draw of descent, tuning or settling.
 
@@ -146,9 +203,12 @@ def measured_draw(
         temperature: schedule of tau.
         num_steps: moves of a draw.
         exact: whether energies and gradients are exact.
+        descends: whether to descend, where that is known for all chains. None (default) to ask the
+            plan of this chain.
     """
     here = progress(plan, warmup)
-    descends = plan.flag("descends", here.number)
+    if descends is None:
+        descends = plan.flag("descends", here.number)
     searches = plan.flag("searches", here.number)
 
     def move(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
@@ -156,8 +216,10 @@ def measured_draw(
         done = (here.since * num_steps + number) / (here.total * num_steps)
         chain, tuning = carry
         tau = temperature(chain.steps)
+        last = here.ends & (number == num_steps - 1)
         moved = measured_move(
-            *(keys, chain, tuning, potential_and_grad, tau, descends, done, searches, exact)
+            *(keys, chain, tuning, potential_and_grad, tau, descends, done, searches, exact),
+            last=last,
         )
         return moved, None
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging
+from numpyro_contour.adaptation.lbfgs import inverse_curvatures
 from numpyro_contour.adaptation.moments import Moments, gradient_noise
 from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.tuning import (
@@ -26,6 +27,8 @@ TUNE = Stage("tune", places_anchors=True, measures=True, searches=True)
 _SLOPE_SHARE = 1e-3
 # Dual averaging is drawn towards so much (in logs) above the step size that a stage hands on.
 _REACH = 0.7
+# Moves whose spreads say more of the curvatures than the pairs of a descent.
+_FEWEST_MOVES = 20
 
 
 def fitting_preconditioner(moments: Moments, temperature: jax.Array) -> jax.Array:
@@ -76,6 +79,13 @@ def renew_step(
         keep_preconditioner: whether the preconditioner was given.
     """
     found = fitting_preconditioner(moments, temperature)
+    # A descent that has just ended, or not at all, knows curvatures by its pairs alone.
+    by_pairs = jnp.where(
+        tuning.descent.arrived,
+        tuning.descent.best.inverse_curvature,
+        inverse_curvatures(tuning.descent.lbfgs),
+    )
+    found = jnp.where(descended & (moments.steps < _FEWEST_MOVES), by_pairs, found)
     old = new = tuning.preconditioner
     if not keep_preconditioner:
         new = jnp.where(searched & ~last | descended, found, old)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.adaptation.descent import Descent, initial_descent
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
 from numpyro_contour.adaptation.moments import Moments, no_moments
 
@@ -36,11 +37,7 @@ class Tuning(NamedTuple):
     #: variance of the estimate of the potential energy
     energy_noise: jax.Array
     moments: Moments
-    #: Adam's two moments, (d,)
-    momentum: jax.Array
-    scale: jax.Array
-    #: Adam's count
-    descended: jax.Array
+    descent: Descent
 
 
 def initial_tuning(
@@ -60,9 +57,7 @@ def initial_tuning(
         gradient_noise=zeros,
         energy_noise=jnp.zeros((), dtype),
         moments=no_moments(size),
-        momentum=zeros,
-        scale=zeros,
-        descended=jnp.zeros((), dtype),
+        descent=initial_descent(size),
     )
 
 

@@ -58,6 +58,8 @@ class Warmup(NamedTuple):
     #: steps of the chain before theta was first updated
     gain_origin: jax.Array
     history: History
+    #: the chain whose place this one was given after a descent that led nowhere, -1 for none
+    taken_from: jax.Array
     #: the anchors of the control variate, () where there are none
     anchors: Any = ()
 
@@ -76,6 +78,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         pilot_sd=jnp.zeros((), dtype),
         gain_origin=count,
         history=History(*([blank] * len(History._fields))),
+        taken_from=jnp.full((), -1, jnp.int32),
         anchors=anchors,
     )
 

@@ -17,6 +17,11 @@ _SD_RANGE = (0.3, 3.0)
 # A mean energy that falls by this many standard deviations from one stage to the next has not
 # settled.
 _FALL = 2.0
+# A chain whose mean energy is so many standard deviations, and so many nats, above another's has
+# not come to the same posterior, unless there is more room where it is.
+_HEIGHT_SDS, _HEIGHT = 5.0, 10.0
+# Stages in which chains walk on the density as it is, where their energies can be compared.
+_UNFLATTENED = ("tune", "settle", "pilot")
 
 
 def warmup(evidence: Evidence) -> list[Verdict]:
@@ -36,13 +41,14 @@ def warmup(evidence: Evidence) -> list[Verdict]:
     stages = [str(name).split(" ")[1] for name in group["stage"].values]
     found = [
         *_rest(group),
+        *_heights(group, stages),
         *_fall(group, stages),
         *_step_size(group, stages),
         *_relaxation(group, evidence.temperature),
         *_partition(group, stages),
     ]
     faults = [v for v in found if v.advice]
-    words = f"{int(group.attrs['num_warmup'])} draws found what they were to find."
+    words = f"{int(group.attrs['num_warmup'])} draws found what they were to find.{_taken(group)}"
     return faults or [verdict("warm-up", 1, 1, False, words, "")]
 
 
@@ -61,15 +67,57 @@ def _rest(group: xr.Dataset) -> list[Verdict]:
     return [verdict("warm-up", 0, 1, True, words, advice)]
 
 
+def _heights(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
+    """Chains that have come to very different energies, where none is wider than the other."""
+    walks = [i for i, stage in enumerate(stages) if stage in _UNFLATTENED]
+    if not walks or group.sizes["chain"] < 2:
+        return []
+    energy, sd = (group[name].values[:, walks[-1]] for name in ("energy", "energy_sd"))
+    if np.isnan(energy).all():
+        return []
+    low = int(np.nanargmin(energy))
+    # Of two modes of one mass the narrower one is deeper.
+    room = np.log(np.maximum(group["preconditioner"].values, 1e-30)).sum(1)
+    height = energy - energy[low]
+    height = np.minimum(height, height - 0.5 * (room - room[low]))
+    limit = max(_HEIGHT, _HEIGHT_SDS * sd[low])
+    chain = int(np.nanargmax(height))
+    words = (
+        f"The potential energy of chain {chain} was {height[chain]:.3g} nats above that of chain "
+        f"{low} after the descent, the room around them counted (limit {limit:.3g})."
+    )
+    advice = (
+        "It has not arrived, or is in a mode of no weight: raise `num_warmup` or `num_steps`, give "
+        "`init_params`, or leave it out (`chains`)."
+    )
+    return [verdict("warm-up", height[chain], limit, height[chain] > limit, words, advice)]
+
+
+def _taken(group: xr.Dataset) -> str:
+    """Which chains were given the place of another, in words."""
+    if "taken_from" not in group:
+        return ""
+    taken = group["taken_from"].values
+    return "".join(
+        f" Chain {chain} began at the place of chain {taken[chain]}: its own descent led nowhere."
+        for chain in np.flatnonzero(taken >= 0)
+    )
+
+
 def _fall(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
     energy, sd = group["energy"].values, group["energy_sd"].values
-    before = len(stages) - 2
-    fall = (energy[:, before] - energy[:, -1]) / np.maximum(sd[:, -1], 1e-30)
+    walks = [i for i, stage in enumerate(stages) if stage in _UNFLATTENED]
+    pairs = [(len(stages) - 2, len(stages) - 1)]
+    if "settle" in stages:
+        # A flattened density has energies of its own: what fell before does not show there.
+        pairs.append((walks[-2], walks[-1]))
+    falls = [(energy[:, a] - energy[:, b]) / np.maximum(sd[:, b], 1e-30) for a, b in pairs]
+    fall = np.fmax.reduce(falls)
     if np.isnan(fall).all():
         return []
     chain = int(np.nanargmax(fall))
     words = (
-        f"The potential energy of chain {chain} was still falling when the warm-up ended, by "
+        f"The potential energy of chain {chain} was still falling late in the warm-up, by "
         f"{fall[chain]:.3g} of its standard deviations (limit {_FALL:g})."
     )
     advice = "Raise `num_warmup`, and check that the posterior is proper: else it falls for ever."

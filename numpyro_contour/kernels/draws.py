@@ -71,13 +71,15 @@ class ChainDraws:
         )
         return self._after(state, window, sampler_state, rng_key, state.warmup), window.trace
 
-    def measured(self, plan: Plan, state: Any, energy: PotentialAndGrad) -> Any:
+    def measured(
+        self, plan: Plan, descends: jax.Array, state: Any, energy: PotentialAndGrad
+    ) -> Any:
         """The state after a draw of descent, tuning or settling."""
         parts = self.parts
         rng_key, key = random.split(state.rng_key)
         chain, tuning = measured_draw(
             *(key, plan, state.warmup, state.sampler.chain, energy),
-            *(parts.temperature, parts.num_steps, self.exact),
+            *(parts.temperature, parts.num_steps, self.exact, descends),
         )
         warmup = end_measured_draw(
             plan,

@@ -21,6 +21,7 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.driver import Programs, next_draw
+from numpyro_contour.adaptation.rescue import rescue
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.window import DRAWS
 from numpyro_contour.kernels.anchors import place_anchor, with_first_anchors
@@ -260,19 +261,20 @@ class Kernel(MCMCKernel):
         if plan is None:
             return sampled(state)[0]
 
-        def follow_all(state: Any) -> Any:
-            following = partial(follow, plan, parts.source, parts.method, potential)
-            if batched:
-                return following(state)
-            one = following(jax.tree.map(lambda x: x[None], state))
-            return jax.tree.map(lambda x: x[0], one)
+        following = partial(follow, plan, parts.source, parts.method, potential)
+
+        def follow_one(state: Any) -> Any:
+            return jax.tree.map(lambda x: x[0], following(jax.tree.map(lambda x: x[None], state)))
 
         programs = Programs(
-            measured_draw=lift(lambda chain: draws.measured(plan, chain, energy(chain.warmup))),
+            measured_draw=lambda state, descends: lift(
+                lambda x: draws.measured(plan, descends, x, energy(x.warmup))
+            )(state),
+            rescue=partial(rescue, plan) if batched else lambda before, after: after,
             place_anchor=partial(
                 place_anchor, plan, parts.source, parts.method, potential, lift_in_turn
             ),
-            follow=follow_all,
+            follow=following if batched else follow_one,
             sampled_draw=sampled,
             end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
             end_kept_draw=lift(draws.end_kept_draw),

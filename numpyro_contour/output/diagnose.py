@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from numpyro_contour.diagnosis.all_checks import report_of
 from numpyro_contour.diagnosis.report import Report
-from numpyro_contour.output.resample import weighted_groups
+from numpyro_contour.output.chosen_chains import report_on
+from numpyro_contour.output.resample import groups_of_run
 
 
 def diagnose(data: Any) -> Report:
@@ -15,6 +15,8 @@ def diagnose(data: Any) -> Report:
 
     Every check has a verdict, good, bad or not checked, with its figure, its limit and, where it is
     bad, the argument to change. Causes come before their consequences: mend the first fault first.
+
+    Chains without any weight are named first, and the other checks are made on the rest.
 
     No figure can tell of a mode that no chain has found. What was crossed is told by `round trips`;
     chains that start in several places and agree are the best evidence there is.
@@ -54,4 +56,4 @@ def diagnose(data: Any) -> Report:
     with warnings.catch_warnings():
         # What `to_inference_data` would say of a run is in the report.
         warnings.filterwarnings("ignore", "This run cannot be trusted", UserWarning)
-        return report_of(weighted_groups(data))
+        return report_on(groups_of_run(data))

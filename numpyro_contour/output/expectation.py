@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from numpyro_contour.output.chosen_chains import Chains
 from numpyro_contour.output.resample import weighted_groups
 from numpyro_contour.statistics.errors import weighted_ess, weighted_mcse
 from numpyro_contour.statistics.estimates import weighted_mean
@@ -27,7 +28,13 @@ class Expectation(NamedTuple):
     ess: np.ndarray
 
 
-def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Expectation:
+def expectation(
+    data: Any,
+    f: str | Callable,
+    *,
+    group: str = "posterior",
+    chains: Chains | None = None,
+) -> Expectation:
     r"""The posterior expectation of a function of the draws, with its standard error.
 
     .. math:: E_\pi[f] \approx \frac1C \sum_c \frac{\sum_d w_{cd} f(x_{cd})}{\sum_d w_{cd}}
@@ -39,6 +46,8 @@ def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Ex
             ...); booleans count as 0 and 1, so that an event gives its probability.
         group: the group that f is of, "posterior" (default) or another with one draw for each
             posterior draw, such as "posterior_predictive".
+        chains: numbers of the chains to take, one or several. None (default) for all that have any
+            weight.
 
     Returns:
         An `Expectation`: mean, mcse and ess. Two means differ where they are several mcse apart.
@@ -49,6 +58,9 @@ def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Ex
     Raises:
         ValueError: there are no weights, the group or variable is missing, or f returns something
             else.
+
+    Warns:
+        UserWarning: a chain without any weight was left out.
 
     Source: as `weighted_mcse`.
 
@@ -64,7 +76,7 @@ def expectation(data: Any, f: str | Callable, *, group: str = "posterior") -> Ex
         >>> bool(abs(positive.mean - 0.5) < 4 * positive.mcse)
         True
     """
-    groups = weighted_groups(data)
+    groups = weighted_groups(data, chains)
     if group not in groups:
         raise ValueError(f"`group` takes one of {list(groups)}, but got {group!r}.")
     draws = groups[group]

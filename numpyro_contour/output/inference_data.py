@@ -12,7 +12,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
-from numpyro_contour.diagnosis.all_checks import report_of
+from numpyro_contour.output.chosen_chains import report_on
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -63,7 +63,8 @@ def to_inference_data(
       `energy_noise_in_bins`; `control_variate`, 1 where it is in use, its `order` (3 for an
       expansion in the data), the number of its `anchors`, of the `passes` over all rows that
       placed them, and of the draws that wanted one more than the run could afford,
-      `passes_refused`, each (chain,);
+      `passes_refused`, each (chain,); `taken_from`, the chain at whose place a chain was put after
+      a descent that led nowhere, -1 for none, (chain,);
       `gradient_noise_share`, the share of the gradient's noise in the noise of a step (chain,
       coordinate);
     - `equipartition`: of each unconstrained coordinate the mean of :math:`(x_i - \mu_i)\,
@@ -159,7 +160,7 @@ def to_inference_data(
     along_lines = gradient_along_lines(run, weights.log_weights)
     if along_lines is not None:
         groups["gradient"] = along_lines
-    report = report_of(groups)
+    report = report_on(groups)
     if report.faults:
         warn_user(report.warning())
     return from_datasets({name: _storable(group) for name, group in groups.items()})

@@ -10,6 +10,7 @@ from numpyro.infer import MCMC, Predictive
 
 from numpyro_contour import checks
 from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.output.chosen_chains import chosen_places
 from numpyro_contour.output.resample import METHODS
 from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -72,6 +73,8 @@ def predictive(
     samples, log_weights = weighted_samples(mcmc)
     batch = 2
     if num_samples is not None:
+        kept = chosen_places(log_weights, None)
+        samples, log_weights = jax.tree.map(lambda x: x[kept], samples), log_weights[kept]
         rng_key, key_choice = jax.random.split(rng_key)
         seed = jax.random.randint(key_choice, (), 0, 2**31 - 1)
         weights = normalise(log_weights).weights.ravel()

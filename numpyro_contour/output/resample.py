@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour import checks
+from numpyro_contour.output.chosen_chains import Chains, chosen
 from numpyro_contour.output.inference_data import to_inference_data
 from numpyro_contour.runs.finished_run import is_mcmc
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
@@ -64,6 +65,7 @@ def resample(
     *,
     method: str = "systematic",
     keep_chains: bool = False,
+    chains: Chains | None = None,
 ) -> Any:
     r"""Draws of equal weight, which every function of ArviZ takes.
 
@@ -83,6 +85,8 @@ def resample(
         keep_chains: False (default): all chains are pooled into one, and what belongs to a chain
             and not to a draw (the energy partition) is left out; True: each chain is resampled on
             its own, as R-hat needs.
+        chains: numbers of the chains to take, one or several. None (default) for all that have any
+            weight.
 
     Returns:
         An `arviz.InferenceData`, or an `xarray.DataTree` with arviz 1.x, with the chosen draws in
@@ -91,6 +95,9 @@ def resample(
 
     Raises:
         ValueError: there are no weights, or an argument is out of its range.
+
+    Warns:
+        UserWarning: a chain without any weight was left out.
 
     Source: Douc, Cappe and Moulines (2005) for the four methods.
 
@@ -110,22 +117,22 @@ def resample(
     if num_samples is not None:
         checks.integer("num_samples", num_samples, at_least=1)
     rng = np.random.default_rng(checks.integer("seed", seed, at_least=0))
-    groups = weighted_groups(data)
+    groups = weighted_groups(data, chains)
     weights = weights_of(groups)
     if keep_chains:
         number = weights.shape[1] if num_samples is None else num_samples
         draws = np.stack([METHODS[method](rng, chain, number) for chain in weights])
-        chains = np.arange(weights.shape[0])[:, None]
+        places = np.arange(weights.shape[0])[:, None]
     else:
         number = weights.size if num_samples is None else num_samples
         flat = METHODS[method](rng, weights.ravel(), number)
-        chains, draws = (place[None] for place in np.divmod(flat, weights.shape[1]))
+        places, draws = (place[None] for place in np.divmod(flat, weights.shape[1]))
     taken = {}
     for name, group in groups.items():
         if name.startswith("prior") or "chain" not in group.dims:
             taken[name] = group  # which has no part in the weights
         elif "draw" in group.dims:
-            taken[name] = _take(group, weights.shape, chains, draws)
+            taken[name] = _take(group, weights.shape, places, draws)
         elif keep_chains:
             taken[name] = group
     if not keep_chains:
@@ -135,8 +142,24 @@ def resample(
     return from_datasets(taken)
 
 
-def weighted_groups(data: Any) -> dict[str, xr.Dataset]:
-    """The groups of weighted draws, with finite weights for each chain.
+def weighted_groups(data: Any, chains: Chains | None = None) -> dict[str, xr.Dataset]:
+    """The groups of weighted draws, of the chains that are counted.
+
+    Args:
+        data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package.
+        chains: the numbers of the chains. None (default) for all that have any weight.
+
+    Raises:
+        ValueError: as `groups_of_run` and `chosen`.
+
+    Warns:
+        UserWarning: as `chosen`.
+    """
+    return chosen(groups_of_run(data), chains)
+
+
+def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
+    """The groups of weighted draws, of all chains.
 
     Raises:
         ValueError: `data` is neither an MCMC of this package nor has it a `log_weight`.

@@ -13,6 +13,7 @@ import xarray as xr
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks, diagnostics
+from numpyro_contour.output.chosen_chains import Chains, chosen_places
 from numpyro_contour.output.resample import resample, weighted_groups
 from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -25,7 +26,9 @@ from numpyro_contour.statistics.weights import normalise
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
+def summary(
+    data: Any, var_names: Any = None, *, chains: Chains | None = None, **arguments: Any
+) -> Any:
     r"""`az.summary` with weights: the same arguments, the same columns, the same rounding.
 
     Means, standard deviations, medians, intervals, Monte Carlo errors, effective sample sizes and
@@ -37,6 +40,8 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package.
         var_names: names of variables, one or several, as `az.summary` takes them. None (default)
             for all.
+        chains: numbers of the chains to take, one or several. None (default) for all that have any
+            weight.
         **arguments: those of `az.summary` of the ArviZ that is installed: `filter_vars`, `group`,
             `coords`, `kind`, `fmt`, `round_to`, and `hdi_prob`, `stat_focus`, `stat_funcs`, ...
             (0.23) or `ci_prob`, `ci_kind`, ... (1.x). `group` takes any group with one draw for
@@ -47,6 +52,9 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
 
     Raises:
         ValueError: there are no weights, or an argument is unknown; `az.summary` may raise others.
+
+    Warns:
+        UserWarning: a chain without any weight was left out.
 
     Source: as `weighted_mcse`, `weighted_ess` and `weighted_rhat`.
 
@@ -63,7 +71,7 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
         True
     """
     checks.one_of("fmt", arguments.get("fmt", "wide"), ("wide", "long", "xarray"))
-    groups, arguments = _of_chosen_draws(weighted_groups(data), arguments)
+    groups, arguments = _of_chosen_draws(_groups(data, chains, arguments), arguments)
     group = arguments.get("group") or "posterior"
     if group not in groups or not {"chain", "draw"} <= set(groups[group].dims):
         known = [name for name, g in groups.items() if {"chain", "draw"} <= set(g.dims)]
@@ -83,6 +91,14 @@ def summary(data: Any, var_names: Any = None, **arguments: Any) -> Any:
                 continue
             column.loc[{metric: label}] = statistic(values, log_weights)
     return summary_table(table, arguments)
+
+
+def _groups(data: Any, chains: Chains | None, arguments: dict[str, Any]) -> dict[str, xr.Dataset]:
+    """The groups of the chains that are counted; those that `coords` names count as named."""
+    named = (arguments.get("coords") or {}).get("chain")
+    if chains is None and named is not None and not isinstance(named, slice):
+        chains = named
+    return weighted_groups(data, chains)
 
 
 def _of_chosen_draws(
@@ -178,7 +194,13 @@ def _without_nan(statistic: Statistic) -> Statistic:
     return skipping
 
 
-def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = True) -> None:
+def print_summary(
+    mcmc: MCMC,
+    prob: float = 0.9,
+    exclude_deterministic: bool = True,
+    *,
+    chains: Chains | None = None,
+) -> None:
     r"""The table of `mcmc.print_summary()`, with weights.
 
     Mean, standard deviation, median, the highest density interval, `n_eff` (the effective sample
@@ -190,9 +212,15 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
         prob: probability inside the interval, in (0, 1]. Defaults to 0.9.
         exclude_deterministic: whether to leave out deterministic sites. Defaults to True.
+        chains: numbers of the chains to take, one or several. None (default) for all that have any
+            weight.
 
     Raises:
-        ValueError: as `weighted_samples`, or `prob` is out of its range.
+        ValueError: as `weighted_samples`, or `prob` is out of its range, or there is no such chain,
+            or no chain has any weight.
+
+    Warns:
+        UserWarning: as `weighted_samples`, and where a chain without any weight was left out.
 
     Source: `numpyro.diagnostics.print_summary` for the layout.
 
@@ -215,7 +243,9 @@ def print_summary(mcmc: MCMC, prob: float = 0.9, exclude_deterministic: bool = T
     prob = checked_prob(prob)
     log_weights = weighted_samples(mcmc)[1]
     run = FinishedRun.of(mcmc)
-    named = run.named_samples
+    kept = chosen_places(log_weights, chains)
+    log_weights = log_weights[kept]
+    named = {name: x[kept] for name, x in run.named_samples.items()}
     if exclude_deterministic and run.model is not None:
         named = {name: x for name, x in named.items() if name in run.like}
     width = max([10, *(len(label) for name, x in named.items() for label in _labels(name, x))])

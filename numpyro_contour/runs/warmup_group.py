@@ -35,6 +35,7 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     tuning = warmup.tuning
     values: dict[str, Any] = {name: (("chain", "stage"), x) for name, x in history.items()}
     values |= {"ended": (("chain",), ended.astype(int)), "moved": (("chain",), moved.astype(int))}
+    values["taken_from"] = (("chain",), np.asarray(warmup.taken_from))
     values["energy_noise"] = (("chain",), np.sqrt(_float64(tuning.energy_noise)))
     if run.is_contour:
         width = _float64(run.state.partition.width)

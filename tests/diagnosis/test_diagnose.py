@@ -685,6 +685,13 @@ def at(value, chain, column, base):
 
 ENERGY = warmed_up()["warmup"]["energy"].values
 ONES = np.ones((CHAINS, len(STAGES)))
+
+
+def above(nats):
+    """The energies with those of chain 2 so much above the others."""
+    return at(ENERGY[2] + nats, 2, slice(None), ENERGY)
+
+
 PAIRS = np.ones((CHAINS, 2))
 
 
@@ -697,6 +704,12 @@ PAIRS = np.ones((CHAINS, 2))
         ({"moved": np.array([1, 1, 1, 0])}, "warm-up", "Chain 3 did not move"),
         ({"energy": at(4.1, 2, -2, ENERGY)}, "warm-up", "of chain 2 was still falling"),
         ({"energy": at(3.9, 2, -2, ENERGY)}, None, "found what"),
+        ({"energy": above(11.0)}, "warm-up", "chain 2 was 11 nats above that of chain 0"),
+        ({"energy": above(9.0)}, None, "found what"),
+        # Five standard deviations are more than ten nats.
+        ({"energy": above(11.0), "energy_sd": 3.0 * ONES}, None, "found what"),
+        # A mode with ten times the room in both coordinates may be 2.3 nats higher.
+        ({"energy": above(11.0), "preconditioner": at(10.0, 2, slice(None), PAIRS)}, None, "found"),
         ({"acceptance": at(0.59, 1, 2, 0.9 * ONES)}, "warm-up", "for chain 1: moves .* of 0.59"),
         ({"acceptance": at(0.61, 1, 2, 0.9 * ONES)}, None, "found what"),
         ({"acceptance": at(0.5, 1, 1, 0.9 * ONES)}, None, "found what"),  # not the last window
@@ -722,6 +735,25 @@ def test_warmup(changed, check, words):
     assert [v.check for v in faults_found] == ([] if check is None else [check])
     assert len(verdicts) == 1
     assert re.search(words, verdicts[0].finding)
+
+
+@pytest.mark.parametrize(("fall", "is_bad"), [(2.1, True), (1.9, False)])
+def test_a_fall_before_the_density_is_flattened(fall, is_bad):
+    groups = warmed_up(energy=at(2.0 + fall, 1, 2, ENERGY))
+    stages = [f"{i + 1} {name}" for i, name in enumerate(STAGES)]
+    stages[2] = "3 settle"
+    groups["warmup"] = groups["warmup"].assign_coords(stage=stages)
+    (found,) = warmup_checks.warmup(Evidence(groups))
+    assert (found.outcome == "bad") is is_bad
+    assert ("of chain 1 was still falling" in found.finding) is is_bad
+
+
+def test_a_chain_at_the_place_of_another_is_told():
+    groups = warmed_up()
+    groups["warmup"]["taken_from"] = (("chain",), np.array([-1, 3, -1, -1]))
+    (found,) = warmup_checks.warmup(Evidence(groups))
+    assert found.outcome == "good"
+    assert "Chain 1 began at the place of chain 3" in found.finding
 
 
 # --------------------------------------------------------------------------- the report
