@@ -247,10 +247,10 @@ def _mcse_with_visits(x: np.ndarray, weights: np.ndarray) -> float:
 
 def _ess_with_visits(x: np.ndarray, weights: np.ndarray) -> float:
     """The effective sample size for the mean, the round trips between modes counted."""
-    plain = ess_of_mean(x, weights)
-    if error_of_visits(x, weights) <= mcse_of_mean(x, weights):
-        return plain
-    return float(variance(x, weights) / _mcse_with_visits(x, weights) ** 2)
+    of_visits = error_of_visits(x, weights)
+    if of_visits == 0 or of_visits <= mcse_of_mean(x, weights):
+        return ess_of_mean(x, weights)
+    return float(variance(x, weights) / of_visits**2)
 
 
 def ess_of_mean(x: np.ndarray, weights: np.ndarray, method: str = "mean") -> float:
