@@ -25,6 +25,7 @@ BENCHMARKS = {
             "accuracy.sensitivity": "How much depends on what the warm-up finds?",
             "minibatches.subsampling": "Are posteriors from minibatches right, at what cost?",
             "minibatches.modes_of_rows": "Can chains cross between two modes with subsampling?",
+            "minibatches.peers_on_rows": "Which sampler weighs such modes best in as many rows?",
             "accuracy.crossings": "What do the partition and the noise do to crossings?",
             "accuracy.moving_theta": "What bias comes from a theta that still moves?",
             "accuracy.coverage": "Do reported Monte Carlo errors agree with replicate runs?",

@@ -168,10 +168,18 @@ MUTANTS = [
     Mutant("models/estimators", "here + (anchor.gradient", "here - (anchor.gradient", "models"),
     Mutant(
         "models/estimators",
-        '"control_variate" if descends else "minibatch"',
-        '"minibatch" if descends else "control_variate"',
+        '"control_variate" if descends and not',
+        '"control_variate" if not descends and not',
         "models kernels",
     ),
+    Mutant("models/estimators", "rise + (anchor.", "rise + (number > 0) + (anchor.", "kernels"),
+    Mutant(
+        "models/estimators/control_variate.py",
+        "gradient = here + (anchor.gradient",
+        "gradient = here + (anchors.slots.gradient[0]",
+        "models kernels",
+    ),
+    Mutant("runs", "_Server(chain, slot, inside)", "_Server(chain, 0, inside)", "kernels"),
     Mutant("models/estimators", "least[place] <= limit", "least[place] > limit", "models"),
     # kernels
     Mutant("kernels", "(1 + c) * of_langevin", "(1 - c) * of_langevin", "adaptation"),

@@ -48,7 +48,7 @@ def energy_noise(evidence: Evidence) -> list[Verdict]:
         which += ", or `energy='control_variate'`"
     advice = (
         "Lower barriers drown in it, and what chains agree on may be one mode of several: use "
-        f"{which}."
+        f"{which}.{_refused_passes(evidence)}"
     )
     return [verdict("energy noise", figure, most, figure > most, words, advice)]
 
@@ -75,9 +75,21 @@ def anchors(evidence: Evidence) -> list[Verdict]:
     advice = (
         "Little is flattened there, and steps are too noisy. Anchors are placed in the warm-up, "
         "where chains go: a longer warm-up, more chains or larger minibatches may mend it, and "
-        "`energy='full'` does."
+        f"`energy='full'` does.{_refused_passes(evidence)}"
     )
     return [verdict("anchor", share, _MOST_NOISY_SHARE, is_bad, words, advice)]
+
+
+def _refused_passes(evidence: Evidence) -> str:
+    """A sentence on anchors that were not placed, since the run was too short for their passes."""
+    refused = evidence.per_chain("warmup", "passes_refused")
+    if refused is None or not refused.any():
+        return ""
+    return (
+        f" At {refused.sum():.0f} draws of the warm-up an anchor was wanted, but its pass over all "
+        "rows would have looked at more rows than the minibatches until then: raise `num_steps` or "
+        "`num_warmup`."
+    )
 
 
 def _anchors_serve(evidence: Evidence, good: bool) -> str:

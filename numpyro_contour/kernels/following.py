@@ -150,6 +150,9 @@ def _less_noisy(
 
     placed = partial(_with_one_more, full_data, position, 2 in expansions.orders)
     anchors = lax.cond(affordable & needed, placed, lambda x: x, anchors)
+    # As the passes, refusals are counted once for all chains.
+    refused = anchors.refused.at[0].add(1 * (needed & ~affordable))
+    anchors = anchors._replace(refused=refused)
     state = _with_anchors(state, anchors)
     energy = source.estimator("control_variate", potential, like, state.warmup)
 

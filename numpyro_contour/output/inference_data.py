@@ -60,9 +60,10 @@ def to_inference_data(
       forget its place while draws were collected, `relaxation_times`, of each (chain, coordinate);
       the standard deviation of the energy estimate, `energy_noise`, also in bin widths,
       `energy_noise_in_bins`; `control_variate`, 1 where it is in use, its `order` (3 for an
-      expansion in the data), the number of its `anchors` and of the `passes` over all rows that
-      placed them, each (chain,); `taken_from`, the chain at whose place a chain was put after a
-      descent that led nowhere, -1 for none, (chain,);
+      expansion in the data), the number of its `anchors`, of the `passes` over all rows that
+      placed them, and of the draws that wanted one more than the run could afford,
+      `passes_refused`, each (chain,); `taken_from`, the chain at whose place a chain was put
+      after a descent that led nowhere, -1 for none, (chain,);
       `gradient_noise_share`, the share of the gradient's noise in the noise of a step (chain,
       coordinate);
     - `equipartition`: of each unconstrained coordinate the mean of :math:`(x_i - \mu_i)\,

@@ -44,7 +44,11 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
         weight = _float64(run.anchors.slots.weight)
         values["control_variate"] = (("chain",), weight.any(1).astype(int))
         values["anchors"] = (("chain",), (weight > 0).sum(1))
-        for name, counted in (("order", run.anchors.order), ("passes", run.anchors.passes)):
+        for name, counted in (
+            ("order", run.anchors.order),
+            ("passes", run.anchors.passes),
+            ("passes_refused", run.anchors.refused),
+        ):
             values[name] = (("chain",), np.asarray(counted))
     found = run.relaxation_times()
     if found is not None:

@@ -28,7 +28,9 @@ def test_names_and_questions_name_benchmarks(capsys):
     from benchmarks.catalogue import BENCHMARKS
 
     assert named("cost.steps") == named("steps") == ["cost.steps"]
-    assert named("minibatches") == ["minibatches.subsampling", "minibatches.modes_of_rows"]
+    assert named("minibatches") == [
+        f"minibatches.{name}" for name in ("subsampling", "modes_of_rows", "peers_on_rows")
+    ]
     assert named("mixture") == ["accuracy.mixture", "papers.mixture"]
     main(["--list"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(BENCHMARKS)
@@ -43,7 +45,12 @@ def test_names_and_questions_name_benchmarks(capsys):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "name",
-    ["accuracy.mixture", "accuracy.coverage", "minibatches.modes_of_rows"],
+    [
+        "accuracy.mixture",
+        "accuracy.coverage",
+        "minibatches.modes_of_rows",
+        "minibatches.peers_on_rows",
+    ],
 )
 def test_quick_forms_write_their_sections(name, tmp_path):
     from benchmarks.__main__ import main

@@ -86,9 +86,14 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
 @pytest.mark.slow
 def test_passes_look_at_no_more_rows_than_minibatches():
     """Where 400 steps of 20 rows see less than all rows there are the first anchors alone."""
-    kernel = SGLD(sign, energy="first_order", minibatch_size=20)
+    kernel = ContourSGLD(sign, energy="first_order", minibatch_size=20)
     mcmc = models.run(kernel, 0, rows(), chains=2, chain_method="vectorized", warmup=200)
     assert (np.asarray(anchors_of(mcmc).slots.weight > 0).sum(1) == 1).all()
+    report = diagnose(to_inference_data(mcmc))
+    assert "an anchor was wanted, but its pass over all rows" in report["energy noise"].advice
+    assert "raise `num_steps` or `num_warmup`" in report["energy noise"].advice
+    enough = diagnose(to_inference_data(run("first_order", chains=2, samples=20)))
+    assert not any("an anchor was wanted" in verdict.advice for verdict in enough.verdicts)
 
 
 def test_chains_that_run_at_once_share_all_anchors_but_the_first():

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from benchmarks.minibatches.modes_of_rows import text
 from benchmarks.minibatches.modes_of_rows.figure import bands, with_one_anchor
-from benchmarks.minibatches.modes_of_rows.peers import Peers
 from benchmarks.minibatches.modes_of_rows.runs import Outcome, on_minibatches, without_noise
-from benchmarks.minibatches.modes_of_rows.target import Length, Target
-from benchmarks.minibatches.modes_of_rows.targets import COMPARED, DRAWN, TARGETS
+from benchmarks.minibatches.modes_of_rows.target import Target
+from benchmarks.minibatches.modes_of_rows.targets import DRAWN, TARGETS, target_of
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
 
@@ -20,23 +17,16 @@ def main(experiment: Experiment) -> str:
     """The section of the page."""
     measured: dict[str, tuple[Target, Outcome, Outcome]] = {}
     for name in experiment.choose(tuple(TARGETS), ("sign",)):
-        target = _of(experiment, name)
+        target = target_of(name, experiment.quick)
         measured[name] = target, on_minibatches(target), without_noise(target)
         for line in text.lines(*measured[name]):
             print(*line, sep=" | ", flush=True)
     tables = [
         [line for row in measured.values() for line in text.lines(*row)],
         [text.rows_for_the_same_error(*row) for row in measured.values()],
-        [],
     ]
-    for name in experiment.choose(COMPARED, ("sign",)):
-        target, ours, _ = measured[name]
-        tables[2] += text.beside_peers(target, ours, Peers(target, ours).all(experiment.quick))
-    made = [
-        markdown_table(header, table)
-        for header, table in zip((text.RUNS, text.ROWS, text.PEERS), tables)
-    ]
-    target = _of(experiment, DRAWN if not experiment.quick else "sign")
+    made = [markdown_table(header, table) for header, table in zip((text.RUNS, text.ROWS), tables)]
+    target = target_of(experiment.choose(DRAWN, "sign"), experiment.quick)
     several = measured[target.name][1]
     one = with_one_anchor(target)
     names = ("one anchor", f"{several.used.anchors} anchors")
@@ -51,8 +41,3 @@ def main(experiment: Experiment) -> str:
         target.name,
         [float(np.median(run.noise)) for run in (one, several)],
     )
-
-
-def _of(experiment: Experiment, name: str) -> Target:
-    target = TARGETS[name]()
-    return replace(target, length=Length(20, 20, 50)) if experiment.quick else target

@@ -80,9 +80,9 @@ class Outcome:
         return float(np.sqrt(((self.masses - exact) ** 2).mean()))
 
 
-def on_minibatches(target: Target, chains: int = CHAINS) -> Outcome:
+def on_minibatches(target: Target, chains: int = CHAINS, seed: int = 0) -> Outcome:
     """The run on minibatches."""
-    return outcome(target, target.model, target.columns, chains)
+    return outcome(target, target.model, target.columns, chains, seed)
 
 
 def without_noise(target: Target, chains: int = CHAINS) -> Outcome:
@@ -90,12 +90,12 @@ def without_noise(target: Target, chains: int = CHAINS) -> Outcome:
     return outcome(target, target.without_noise, target.statistics, chains)
 
 
-def outcome(target: Target, model: Any, data: tuple, chains: int) -> Outcome:
+def outcome(target: Target, model: Any, data: tuple, chains: int, seed: int = 0) -> Outcome:
     """Run, and look at the draws."""
     length = target.length
     began = time.perf_counter()
     kernel = ContourSGLD(model, num_steps=length.num_steps)
-    mcmc = run(kernel, length.warmup, length.draws, chains, *data)
+    mcmc = run(kernel, length.warmup, length.draws, chains, *data, seed=seed)
     with quiet():
         idata = to_inference_data(mcmc)
     seconds = time.perf_counter() - began

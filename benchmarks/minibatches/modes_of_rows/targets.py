@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from benchmarks.minibatches.modes_of_rows.one_column import amplitude, sign, weak_mixture
@@ -21,6 +22,11 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "logistic, 6-d": partial(logistic, 6, strength=25),
     "logistic, 20-d": partial(logistic, 20, strength=110, length=Length(150, 300, 200)),
 }
-#: the targets on which peers run, and the one that is drawn
-COMPARED = ("amplitude, N = 20,000",)
+#: the target that is drawn
 DRAWN = "phase retrieval, 3-d"
+
+
+def target_of(name: str, quick: bool) -> Target:
+    """A target by its name, with runs of seconds in the quick form."""
+    target = TARGETS[name]()
+    return replace(target, length=Length(20, 20, 50)) if quick else target

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 
 import numpy as np
 
-from benchmarks.minibatches.modes_of_rows.peers import DRAWS, ECS, Found
 from benchmarks.minibatches.modes_of_rows.runs import CHAINS, Outcome
 from benchmarks.minibatches.modes_of_rows.target import USUAL, Target
-from benchmarks.peers.methods import RUNS as REPEATED
-from benchmarks.shared.tables import standard_error
 
 KINDS = {
     "sign": "the rows have mean a^2",
@@ -32,10 +28,6 @@ RUNS = [
 ROWS = [
     *("target", "rows on minibatches", "error a chain", 'rows of `energy="full"`', "its error"),
     *("its rows for the same error", "ratio"),
-]
-PEERS = [
-    *("target", "method", "million rows", "error a chain", "pooled", "its error"),
-    "million rows for the error of ContourSGLD",
 ]
 
 
@@ -87,27 +79,6 @@ def rows_for_the_same_error(target: Target, noisy: Outcome, exact: Outcome) -> l
     ]
 
 
-def beside_peers(target: Target, ours: Outcome, peers: Iterable[Found]) -> list[list[str]]:
-    """The rows of a target in the table of peers."""
-    table: list[list[str]] = []
-    for one in chain([Found("ContourSGLD", ours.masses, ours.rows)], peers):
-        first, error = not table, one.error(target.mass)
-        wanted = one.rows * (error / ours.error(target.mass)) ** 2
-        table.append(
-            [
-                target.name if first else "",
-                one.name,
-                f"{one.rows / 1e6:,.0f}",
-                f"{error:.3f}",
-                f"{one.masses.mean():.3f} +- {standard_error(one.masses):.3f}",
-                f"{abs(one.masses.mean() - target.mass):.3f}",
-                "" if first else f"{wanted / 1e6:,.0f}",
-            ]
-        )
-        print(*table[-1], sep=" | ", flush=True)
-    return table
-
-
 def other_lengths(targets: Iterable[Target]) -> str:
     """The end of a sentence, which names the targets whose runs have another length."""
     said = [
@@ -130,7 +101,6 @@ def section(
     kinds: str,
     runs: str,
     rows: str,
-    peers: str,
     figure: str,
     drawn: str,
     noise: list[float],
@@ -177,16 +147,4 @@ A run with `energy="full"` is the run without noise, at N rows a step and none f
 for the error of the run on minibatches are extrapolated, since squared errors fall as the number of
 draws grows.
 
-{rows}
-### Peers with as many rows
-
-SGLD takes plain minibatches with nothing given. Others begin where its chains end: `blackjax.csgld`
-with the partition that our run found and the step size and scale of SGLD, SGMCMCJax with the
-latter, and HMCECS with the Taylor proxy at the end of one chain ({ECS:,} + {ECS:,} draws, in as
-many rows as these take). Stochastic-gradient samplers make {DRAWS:,} draws, of which a quarter is
-warm-up. NUTS and tempered SMC run on the exact energies, which give the draws of all rows, and are
-charged N rows for a gradient; they make {REPEATED} runs, each with as many rows. A run of SMC
-counts as a chain. The last column is extrapolated from the errors of single chains, with squared
-errors that fall as the number of rows grows; chains that never cross would not get there.
-
-{peers}"""
+{rows}"""

@@ -44,6 +44,8 @@ class Anchors(NamedTuple):
     uses: jax.Array
     #: passes over all rows that were taken to place them
     passes: jax.Array
+    #: draws at which a further pass would have looked at more rows than the minibatches had
+    refused: jax.Array
     #: the order of the expansion, 1 or 2; 3 for an expansion in the data
     order: jax.Array
     #: where that expansion's energies are relative to, the first anchor; () where there is none
@@ -82,7 +84,7 @@ def no_anchors(size: int, orders: tuple[int, ...], clusters: int | None = None) 
         zero = jnp.zeros((), dtype)
         home = Home(blank[0], jnp.zeros((clusters,), dtype), zero)
     order = jnp.asarray(orders[0], jnp.int32)
-    return Anchors(slots, jnp.ones((size,), dtype), uses, count, order, home)
+    return Anchors(slots, jnp.ones((size,), dtype), uses, count, count, order, home)
 
 
 def anchor_at(full_data: FullData, position: jax.Array, anchors: Anchors) -> Anchor:

@@ -1,4 +1,4 @@
-"""Other samplers on the same targets, with as many rows."""
+"""Other samplers on posteriors whose modes come from rows, with as many rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from numpyro.infer.util import log_density
 
 from benchmarks.minibatches.modes_of_rows.runs import CHAINS, Outcome
 from benchmarks.minibatches.modes_of_rows.target import Target
-from benchmarks.peers import methods
 from benchmarks.peers.by_blackjax import draw_smc
 from benchmarks.peers.by_others import available, sgmcmcjax_samplers
+from benchmarks.peers.methods import CHAINS as PEERS_CHAINS
+from benchmarks.peers.methods import RUNS
 from benchmarks.peers.ours import draw_nuts
 from benchmarks.peers.targets import Target as Density
 from benchmarks.shared.runs import quiet, run
@@ -39,19 +40,27 @@ class Found:
     """The mass of the mode that a method found."""
 
     name: str
-    #: of single chains, or of the runs of a method that has no chains
+    #: of single chains, those of a run after each other, or of the runs of a method without chains
     masses: np.ndarray
-    #: evaluations of rows
+    #: evaluations of rows of a run
     rows: float
 
     def error(self, exact: float) -> float:
         """The root mean square error of single chains."""
         return float(np.sqrt(((self.masses - exact) ** 2).mean()))
 
+    def error_of_run(self, exact: float) -> float:
+        """The root mean square error of the means over the chains of a run."""
+        of_runs = self.masses.reshape(RUNS, -1).mean(1)
+        return float(np.sqrt(((of_runs - exact) ** 2).mean()))
+
 
 @dataclass(frozen=True)
 class Peers:
-    """What peers get: a target, our run on it, and its number of rows."""
+    """What peers get: a target, one of our runs on it, and its number of rows.
+
+    Each method makes `RUNS` runs of as many chains, each with as many rows.
+    """
 
     target: Target
     ours: Outcome
@@ -88,7 +97,7 @@ class Peers:
         """A run of plain SGLD, whose settings others get as well."""
         kernel = SGLD(self.target.model, num_steps=self._steps // DRAWS, energy="minibatch")
         warmup = int(WARMUP * DRAWS)
-        return run(kernel, warmup, DRAWS - warmup, CHAINS, *self.target.columns)
+        return run(kernel, warmup, DRAWS - warmup, CHAINS * RUNS, *self.target.columns)
 
     def sgld(self) -> Found:
         """This package's SGLD on plain minibatches, with nothing given."""
@@ -136,7 +145,7 @@ class Peers:
             return jax.lax.scan(draw, sampler.init(start / scale), blocks)
 
         starts = self._start(self._of_sgld)
-        last, (x, bins) = jax.jit(jax.vmap(chain))(random.split(random.key(0), CHAINS), starts)
+        last, (x, bins) = jax.jit(jax.vmap(chain))(random.split(random.key(0), len(starts)), starts)
         kept = slice(int(WARMUP * DRAWS), None)
         theta = np.maximum(np.asarray(last.energy_pdf, np.float64), 1e-300)
         log_weights = 0.75 * np.log(np.take_along_axis(theta, np.asarray(bins)[:, kept], 1))
@@ -161,7 +170,7 @@ class Peers:
         every = self._steps // DRAWS
         chains = jax.jit(jax.vmap(lambda key, z: sample(key, every * DRAWS, z)[every - 1 :: every]))
         starts = self._start(self._of_sgld) / scale
-        x = chains(random.split(random.key(0), CHAINS), starts) * scale
+        x = chains(random.split(random.key(0), len(starts)), starts) * scale
         return Found("SGMCMCJax's SGLD", self._masses(x[:, int(WARMUP * DRAWS) :]), self.ours.rows)
 
     def hmcecs(self) -> Found:
@@ -174,7 +183,7 @@ class Peers:
             kernel,
             num_warmup=ECS,
             num_samples=ECS,
-            num_chains=CHAINS,
+            num_chains=CHAINS * RUNS,
             chain_method="sequential",  # the only one that it supports
             progress_bar=False,
         )
@@ -189,7 +198,8 @@ class Peers:
         draws = jax.tree.map(np.asarray, mcmc.get_samples(group_by_chain=True))
         sites = {name: draws[name] for name in target.like}
         # The warm-up takes at least as many leapfrog steps; both expansions are evaluated.
-        return Found("HMCECS", target.inside(sites).mean(1), 4 * leapfrogs * target.minibatch)
+        rows = 4 * leapfrogs * target.minibatch / RUNS
+        return Found("HMCECS", target.inside(sites).mean(1), rows)
 
     @cached_property
     def _density(self) -> Density:
@@ -206,12 +216,12 @@ class Peers:
         return Density("", size, log_likelihood, none, none, 0, scale=1.0)
 
     def _on_all_rows(self, name: str, draw: Callable) -> Found:
-        """A method on exact energies, in a few runs with as many rows as ours each."""
-        gradients = max(int(self.ours.rows / self.target.rows / methods.CHAINS), 1)
+        """A method on exact energies, whose runs have as many rows as ours each."""
+        gradients = max(int(self.ours.rows / self.target.rows / PEERS_CHAINS), 1)
         with quiet():
             drawn = draw(self._density, gradients)
         masses = self._masses(drawn.x, drawn.weights)
-        return Found(name, masses, drawn.gradients * self.target.rows / methods.RUNS)
+        return Found(name, masses, drawn.gradients * self.target.rows / RUNS)
 
     def nuts(self) -> Found:
         """NUTS on all rows."""
@@ -223,10 +233,10 @@ class Peers:
 
     def all(self, quick: bool) -> Iterator[Found]:
         """What each method found, one after the other; the fastest two in the quick form."""
-        methods = [self.sgld, self.csgld]
+        found = [self.sgld, self.csgld]
         if not quick:
-            methods += [self.hmcecs, self.nuts, self.smc]
-            methods += [] if "SGMCMCJax" in available()[1] else [self.sgmcmcjax]
-        for method in methods:
+            found += [self.hmcecs, self.nuts, self.smc]
+            found += [] if "SGMCMCJax" in available()[1] else [self.sgmcmcjax]
+        for method in found:
             jax.clear_caches()
             yield method()
