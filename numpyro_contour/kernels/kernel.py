@@ -261,7 +261,8 @@ class Kernel(MCMCKernel):
         if plan is None:
             return sampled(state)[0]
 
-        following = partial(follow, plan, parts.source, parts.method, potential)
+        around = plan, parts.source, parts.method, potential
+        following = partial(follow, *around)
 
         def follow_one(state: Any) -> Any:
             return jax.tree.map(lambda x: x[0], following(jax.tree.map(lambda x: x[None], state)))
@@ -271,9 +272,7 @@ class Kernel(MCMCKernel):
                 lambda x: draws.measured(plan, descends, x, energy(x.warmup))
             )(state),
             rescue=partial(rescue, plan) if batched else lambda before, after: after,
-            place_anchor=partial(
-                place_anchor, plan, parts.source, parts.method, potential, lift_in_turn
-            ),
+            place_anchor=partial(place_anchor, *around, lift_in_turn),
             follow=following if batched else follow_one,
             sampled_draw=sampled,
             end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
