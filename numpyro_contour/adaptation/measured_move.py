@@ -8,10 +8,12 @@ from jax import lax, random
 
 from numpyro_contour.adaptation.descent import adam
 from numpyro_contour.adaptation.dual_averaging import update_dual_averaging
+from numpyro_contour.adaptation.frames import with_products
 from numpyro_contour.adaptation.moments import Moments, welford
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.tuning import TINY, Tuning, largest_step_size, positive_or_one
 from numpyro_contour.adaptation.warmup import Warmup, progress
+from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, evaluate
@@ -60,7 +62,10 @@ def measured_move(
     noise = chain.energy_noise
     if not exact:
         energy, gradient, noise = evaluate(potential_and_grad, keys[1], x)
-    gradient_noise = 0.5 * (gradient - chain.gradient) ** 2
+    # The move is made in the coordinates that are tuned: h is the gradient there.
+    frame, factor = tuning.frame, tuning.factor
+    h, difference = slope(factor, gradient), slope(factor, gradient - chain.gradient)
+    gradient_noise = 0.5 * difference**2
     energy_noise = 0.5 * (energy - chain.potential_energy) ** 2
 
     step_size = jnp.exp(tuning.step_size.log_value)
@@ -73,10 +78,15 @@ def measured_move(
         return jnp.clip(rates * g, -limit, limit)
 
     change, descended = adam(tuning, gradient, progress)
-    y = jnp.where(descending, x + change, x - drift(gradient) + scales * xi)
+    if frame:
+        went = scales * xi - drift(h)
+        y = x + jnp.where(descending, change, displacement(factor, went))
+    else:
+        y = jnp.where(descending, x + change, x - drift(gradient) + scales * xi)
+        went = y - x
     new_energy, new_gradient, new_noise = evaluate(potential_and_grad, keys[1], y)
 
-    back = (x - y + drift(new_gradient)) / jnp.maximum(scales, TINY)
+    back = (drift(slope(factor, new_gradient)) - went) / jnp.maximum(scales, TINY)
     proposals = 0.5 * jnp.sum(xi**2 - back**2)
     rise = new_energy - energy
     log_ratio = jnp.where(
@@ -95,8 +105,8 @@ def measured_move(
     energy_mean, energy_squares = welford(count, sums.energy, sums.energy_squares, energy)
     moments = Moments(
         count,
-        *welford(count, sums.position, sums.position_squares, x),
-        *welford(count, sums.gradient, sums.gradient_squares, gradient),
+        *welford(count, sums.position, sums.position_squares, frame.place if frame else x),
+        *welford(count, sums.gradient, sums.gradient_squares, h),
         gradient_noise=sums.gradient_noise + jnp.where(first, 0.0, gradient_noise),
         energy_noise=sums.energy_noise + jnp.where(first, 0.0, energy_noise),
         acceptance=sums.acceptance + acceptance,
@@ -115,6 +125,12 @@ def measured_move(
         momentum=jnp.where(moves, descended.momentum, 0.0),
         moments=moments,
     )
+    if frame:
+        frame = with_products(frame, sums, moments, h, None if exact else difference)
+        # While it descends, the coordinates are those of the position.
+        place = frame.place + jnp.where(descending, change, went)
+        frame = frame._replace(place=jnp.where(moves, place, frame.place))
+        tuned = tuned._replace(frame=frame)
     chain = chain._replace(
         steps=chain.steps + 1,
         position=jnp.where(moves, y, x),

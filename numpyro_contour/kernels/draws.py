@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
+from numpyro_contour.adaptation.whitening import with_frames_turned
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.window import Trace, Window, run_window
@@ -71,6 +73,11 @@ class ChainDraws:
         )
         return self._after(state, window, sampler_state, rng_key, state.warmup), window.trace
 
+    def measured_of_all(self, plan: Plan, lift: Callable, energy: Callable, states: Any) -> Any:
+        """The states of all chains after a draw of descent, tuning or settling."""
+        after = lift(lambda state: self.measured(plan, state, energy(state.warmup)))(states)
+        return with_frames_turned(plan, lift, self.parts.temperature, states, after)
+
     def measured(self, plan: Plan, state: Any, energy: PotentialAndGrad) -> Any:
         """The state after a draw of descent, tuning or settling."""
         parts = self.parts
@@ -85,7 +92,7 @@ class ChainDraws:
             tuning,
             parts.temperature(chain.steps),
             chain.steps,
-            keep_preconditioner=parts.scaling.preconditioner is not None,
+            keep_preconditioner=not parts.scaling.finds_preconditioner,
             keep_step_size=not parts.scaling.is_found,
         )
         sampler = self._sampler(warmup, state.z)

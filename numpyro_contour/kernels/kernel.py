@@ -268,7 +268,7 @@ class Kernel(MCMCKernel):
             return jax.tree.map(lambda x: x[0], one)
 
         programs = Programs(
-            measured_draw=lift(lambda chain: draws.measured(plan, chain, energy(chain.warmup))),
+            measured_draw=partial(draws.measured_of_all, plan, lift, energy),
             place_anchor=partial(
                 place_anchor, plan, parts.source, parts.method, potential, lift_in_turn
             ),

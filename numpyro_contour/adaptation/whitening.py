@@ -1,0 +1,156 @@
+"""A dense preconditioner from the moves of a stage: turned coordinates in which M is 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging
+from numpyro_contour.adaptation.frames import without_products
+from numpyro_contour.adaptation.moments import no_moments
+from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.tune import REACH, SLOPE_SHARE, TUNE
+from numpyro_contour.adaptation.tuning import Tuning, largest_step_size, positive_or_one
+from numpyro_contour.adaptation.warmup import progress
+from numpyro_contour.schedules import Schedule
+
+# What is added to second moments of n steps, over n: directions that n steps say nothing of keep
+# the scale that they have.
+_SHRINKAGE = 0.005
+# The least share of a gradient's variance that is not taken for noise.
+_LEAST_SIGNAL = 1e-3
+# Fewer steps than so many for each coordinate say less than the diagonal.
+_STEPS_A_COORDINATE = 5
+
+
+class Whitening(NamedTuple):
+    """A change of coordinates from z to w, z = T w, with M = T T'."""
+
+    #: T, (d, d)
+    factor: jax.Array
+    #: the variances of the gradient's noise in w, where they do not covary, (d,)
+    noise: jax.Array
+    #: the largest eigenvalue of the inverse of M: how much too long a step of M = 1 would be
+    stiffness: jax.Array
+
+
+def whitening(
+    places: jax.Array, gradients: jax.Array, noise: jax.Array, temperature: jax.Array
+) -> Whitening:
+    r"""The preconditioner that second moments of positions and gradients suggest.
+
+    .. math:: M^{-1} = P + V / \tau, \qquad
+              P = C^{-1/2} \bigl(C^{1/2} (G - V)\, C^{1/2}\bigr)^{1/2} C^{-1/2}
+
+    P is the precision of a Gaussian from the moments of any set of positions, also of a chain that
+    has not mixed: there G - V = P C P. Where chains have mixed, M is the inverse of the mean
+    square of the gradient over tau. T is turned so that T' V T is diagonal.
+
+    Args:
+        places: C, the covariance of positions, (d, d).
+        gradients: G, the covariance of gradients, (d, d).
+        noise: V, the covariance of a gradient's noise at one position, (d, d).
+        temperature: tau.
+
+    Source: Hird and Livingstone (2023), *Quantifying the effectiveness of linear preconditioning
+    in Markov chain Monte Carlo*; Seyboldt, Carlson and Carpenter (2024), *Preconditioning
+    Hamiltonian Monte Carlo by minimizing Fisher divergence*, for P without noise.
+    """
+    root, inverse = _power(gradients, 0.5), _power(gradients, -0.5)
+    values, vectors = jnp.linalg.eigh(jnp.eye(len(noise)) - inverse @ noise @ inverse)
+    # By the share of each direction's variance that is signal.
+    shares = jnp.clip(values, _LEAST_SIGNAL, 1.0)
+    signal = root @ (vectors * shares) @ vectors.T @ root
+    wide, narrow = _power(places, 0.5), _power(places, -0.5)
+    precision = narrow @ _power(wide @ signal @ wide, 0.5) @ narrow
+    values, vectors = jnp.linalg.eigh(_symmetric(precision + noise / positive_or_one(temperature)))
+    values = jnp.maximum(values, _EPS * values[-1])
+    factor = (vectors / jnp.sqrt(values)) @ vectors.T
+    variances, turn = jnp.linalg.eigh(_symmetric(factor @ noise @ factor))
+    return Whitening(factor @ turn, jnp.maximum(variances, 0.0), values[-1])
+
+
+_EPS = float(jnp.finfo(jnp.float32).eps)
+
+
+def _symmetric(matrix: jax.Array) -> jax.Array:
+    return 0.5 * (matrix + matrix.T)
+
+
+def _power(matrix: jax.Array, exponent: float) -> jax.Array:
+    """A power of a symmetric matrix, whose least eigenvalues are not below what rounding leaves."""
+    values, vectors = jnp.linalg.eigh(_symmetric(matrix))
+    values = jnp.maximum(values, _EPS * values[-1])
+    return (vectors * values**exponent) @ vectors.T
+
+
+def turned(tuning: Tuning, position: jax.Array, temperature: jax.Array, renews: jax.Array) -> Tuning:
+    """What is tuned after a stage, in coordinates in which the preconditioner is 1.
+
+    Args:
+        tuning: what is tuned, with its diagonal renewed and the moments of the stage.
+        position: where the chain is, (d,).
+        temperature: tau.
+        renews: whether the preconditioner is renewed after this stage.
+    """
+    frame, moments = tuning.frame, tuning.moments
+    assert frame
+    count, size = jnp.maximum(moments.steps, 1), position.shape[0]
+    # By the diagonal that was found first: second moments are then of one size.
+    scale = jnp.sqrt(tuning.preconditioner)
+    added = _SHRINKAGE / count * jnp.eye(size)
+    mean = moments.gradient * scale
+    found = whitening(
+        frame.places / count / jnp.outer(scale, scale) + added,
+        frame.gradients / count * jnp.outer(scale, scale)
+        + SLOPE_SHARE * jnp.outer(mean, mean)
+        + added,
+        frame.noise / jnp.maximum(count - 1, 1) * jnp.outer(scale, scale),
+        temperature,
+    )
+    factor = (frame.factor * scale) @ found.factor
+    usable = jnp.isfinite(factor).all() & jnp.isfinite(found.noise).all()
+    renews &= usable & (count >= _STEPS_A_COORDINATE * size)
+    moved = tuning._replace(
+        preconditioner=jnp.ones_like(scale),
+        gradient_noise=found.noise,
+        frame=frame._replace(
+            factor=factor, origin=position, place=jnp.zeros_like(position)
+        ),
+    )
+    log_step = tuning.step_size.log_value + jnp.log(found.stiffness)
+    log_step = jnp.minimum(log_step, jnp.log(largest_step_size(moved, temperature)))
+    moved = moved._replace(step_size=initial_dual_averaging(log_step, REACH))
+    chosen = jax.tree.map(lambda a, b: jnp.where(renews, a, b), moved, tuning)
+    return chosen._replace(moments=no_moments(size), frame=without_products(chosen.frame))
+
+
+def with_frames_turned(
+    plan: Plan, lift: Callable, temperature: Schedule, before: Any, after: Any
+) -> Any:
+    """The states of all chains after a measured draw, with the coordinates of the next stage.
+
+    Chains share their plan: the decompositions are only made where a stage ends.
+
+    Args:
+        plan: the plan of the warm-up.
+        lift: makes a function of one chain one of all chains.
+        temperature: schedule of tau.
+        before: the state of all chains before the draw.
+        after: the state after it, with a field `warmup`.
+    """
+    if not after.warmup.tuning.frame:
+        return after
+    here = lift(lambda warmup: progress(plan, warmup))(before.warmup)
+    renews = plan.flag("searches", here.number) & (here.number != plan.last(TUNE))
+
+    def turn(state: Any, renews: jax.Array) -> Any:
+        chain = state.sampler.chain
+        tuning = turned(state.warmup.tuning, chain.position, temperature(chain.steps), renews)
+        return state._replace(warmup=state.warmup._replace(tuning=tuning))
+
+    return lax.cond(jnp.any(here.ends), lift(turn), lambda state, _: state, after, renews)
