@@ -50,42 +50,49 @@ def whitening(
     has not mixed: there G - V = P C P. Where chains have mixed, M is the inverse of the mean
     square of the gradient over tau. T is turned so that T' V T is diagonal.
 
+    With C = A A' and G - V = B B', and the singular values of B' A = U S W', it is
+    :math:`P^{-1} = A W S^{-1} W' A'`: nothing is inverted and nothing squared, which single
+    precision would not bear.
+
     Args:
         places: C, the covariance of positions, (d, d).
         gradients: G, the covariance of gradients, (d, d).
         noise: V, the covariance of a gradient's noise at one position, (d, d).
         temperature: tau.
 
-    Source: Hird and Livingstone (2023), *Quantifying the effectiveness of linear preconditioning
-    in Markov chain Monte Carlo*; Seyboldt, Carlson and Carpenter (2024), *Preconditioning
-    Hamiltonian Monte Carlo by minimizing Fisher divergence*, for P without noise.
+    Source: Seyboldt, Carlson and Carpenter (2024), *Preconditioning Hamiltonian Monte Carlo by
+    minimizing Fisher divergence*, for P without noise.
     """
-    root, inverse = _power(gradients, 0.5), _power(gradients, -0.5)
-    values, vectors = jnp.linalg.eigh(jnp.eye(len(noise)) - inverse @ noise @ inverse)
-    # By the share of each direction's variance that is signal.
-    shares = jnp.clip(values, _LEAST_SIGNAL, 1.0)
-    signal = root @ (vectors * shares) @ vectors.T @ root
-    wide, narrow = _power(places, 0.5), _power(places, -0.5)
-    precision = narrow @ _power(wide @ signal @ wide, 0.5) @ narrow
-    values, vectors = jnp.linalg.eigh(_symmetric(precision + noise / positive_or_one(temperature)))
-    values = jnp.maximum(values, _EPS * values[-1])
-    factor = (vectors / jnp.sqrt(values)) @ vectors.T
-    variances, turn = jnp.linalg.eigh(_symmetric(factor @ noise @ factor))
-    return Whitening(factor @ turn, jnp.maximum(variances, 0.0), values[-1])
+    values, vectors = _decomposed(gradients)
+    root, inverse = vectors * jnp.sqrt(values), vectors / jnp.sqrt(values)
+    noisy, turn = jnp.linalg.eigh(_symmetric(inverse.T @ noise @ inverse))
+    # The share of each direction's variance that is signal.
+    signal = (root @ turn) * jnp.sqrt(jnp.clip(1 - noisy, _LEAST_SIGNAL, 1.0))
+    values, vectors = _decomposed(places)
+    spread = vectors * jnp.sqrt(values)
+    _, singular, turn = jnp.linalg.svd(signal.T @ spread)
+    singular = jnp.maximum(singular, _eps(singular) * singular[0])
+    exact = (spread @ turn.T) / jnp.sqrt(singular)
+    # In the coordinates of `exact` P is 1.
+    shares, turn = jnp.linalg.eigh(_symmetric(exact.T @ noise @ exact))
+    shares = jnp.maximum(shares, 0.0) / positive_or_one(temperature)
+    factor = (exact @ turn) / jnp.sqrt(1 + shares)
+    least = jnp.linalg.svd(factor, compute_uv=False)[-1]
+    return Whitening(factor, positive_or_one(temperature) * shares / (1 + shares), 1 / least**2)
 
 
-_EPS = float(jnp.finfo(jnp.float32).eps)
+def _eps(x: jax.Array) -> float:
+    return float(jnp.finfo(x.dtype).eps)
 
 
 def _symmetric(matrix: jax.Array) -> jax.Array:
     return 0.5 * (matrix + matrix.T)
 
 
-def _power(matrix: jax.Array, exponent: float) -> jax.Array:
-    """A power of a symmetric matrix, whose least eigenvalues are not below what rounding leaves."""
+def _decomposed(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Eigenvalues of a symmetric matrix, not below what rounding leaves, and eigenvectors."""
     values, vectors = jnp.linalg.eigh(_symmetric(matrix))
-    values = jnp.maximum(values, _EPS * values[-1])
-    return (vectors * values**exponent) @ vectors.T
+    return jnp.maximum(values, _eps(values) * values[-1]), vectors
 
 
 def turned(tuning: Tuning, position: jax.Array, temperature: jax.Array, renews: jax.Array) -> Tuning:
