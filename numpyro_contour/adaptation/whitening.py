@@ -95,7 +95,9 @@ def _decomposed(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.maximum(values, _eps(values) * values[-1]), vectors
 
 
-def turned(tuning: Tuning, position: jax.Array, temperature: jax.Array, renews: jax.Array) -> Tuning:
+def turned(
+    tuning: Tuning, position: jax.Array, temperature: jax.Array, renews: jax.Array
+) -> Tuning:
     """What is tuned after a stage, in coordinates in which the preconditioner is 1.
 
     Args:
@@ -125,9 +127,7 @@ def turned(tuning: Tuning, position: jax.Array, temperature: jax.Array, renews: 
     moved = tuning._replace(
         preconditioner=jnp.ones_like(scale),
         gradient_noise=found.noise,
-        frame=frame._replace(
-            factor=factor, origin=position, place=jnp.zeros_like(position)
-        ),
+        frame=frame._replace(factor=factor, origin=position, place=jnp.zeros_like(position)),
     )
     log_step = tuning.step_size.log_value + jnp.log(found.stiffness)
     log_step = jnp.minimum(log_step, jnp.log(largest_step_size(moved, temperature)))

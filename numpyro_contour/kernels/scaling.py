@@ -36,6 +36,7 @@ class Scaling:
     curvature_correction: bool
 
     def __post_init__(self) -> None:
+        given = self.step_size
         if self.step_size is not None:
             schedule = as_schedule("step_size", self.step_size, checks.positive)
             object.__setattr__(self, "step_size", schedule)
@@ -43,8 +44,8 @@ class Scaling:
         if self.by_rmsprop and self.is_found:
             raise checks.fail("step_size", None, "a number or a schedule with 'rmsprop'")
         if self.form is not None and not self.is_found:
-            takes = f"None with {self.form!r}, which is found together with it,"
-            raise checks.fail("step_size", self.step_size, takes)
+            takes = f"None with {self.form!r}, which is found together with it"
+            raise checks.fail("step_size", given, takes)
         if checks.boolean("curvature_correction", self.curvature_correction) > self.by_rmsprop:
             raise checks.fail("curvature_correction", True, "False unless with 'rmsprop'")
 

@@ -115,9 +115,7 @@ def test_windows_find_the_noise_of_minibatches():
     noise = 20.0 * turned_scales(10.0, seed=4)
     _, tuning = tuned(covariance, 3000, noise)
     factor = np.asarray(tuning.factor, np.float64)
-    np.testing.assert_allclose(
-        factor.T @ noise @ factor, np.diag(tuning.gradient_noise), atol=0.1
-    )
+    np.testing.assert_allclose(factor.T @ noise @ factor, np.diag(tuning.gradient_noise), atol=0.1)
     inverse = factor.T @ (np.linalg.inv(covariance) + noise) @ factor
     assert np.linalg.cond(inverse) < 1.5
 

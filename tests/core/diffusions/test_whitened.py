@@ -36,7 +36,10 @@ def test_its_moves_are_those_of_the_coordinates(name):
     for number in range(20):
         key = random.key(number)
         h = FACTOR.T @ slope(ORIGIN + FACTOR @ z)
-        moved, seen = inner.propose(key, z, of_z, h, step), outer.propose(key, x, of_x, slope(x), step)
+        moved, seen = (
+            inner.propose(key, z, of_z, h, step),
+            outer.propose(key, x, of_x, slope(x), step),
+        )
         z, of_z = moved.position, moved.memory
         x, of_x = seen.position, seen.memory
         clipped.append((bool(moved.clipped), bool(seen.clipped)))
