@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.adaptation.frames import first_frame
 from numpyro_contour.adaptation.tuning import LARGEST_STEP_SIZE, Tuning, initial_tuning
 from numpyro_contour.core.arrays.vectors import ravel
-from numpyro_contour.adaptation.frames import first_frame
 from numpyro_contour.core.diffusions import Diffusion, rmsprop, whitened
 from numpyro_contour.kernels.moves import FoundStep, Moves
 from numpyro_contour.schedules import Schedule, as_schedule
