@@ -29,18 +29,23 @@ class Frame(NamedTuple):
     gradients: jax.Array
     #: summed products of the gradient's noise between minibatches, (d, d)
     noise: jax.Array
+    #: the condition number that a diagonal has to leave for L to be renewed; 0 once it was
+    turns_from: jax.Array
 
 
-def first_frame(position: jax.Array) -> Frame:
+def first_frame(position: jax.Array, turns_from: float = 0.0) -> Frame:
     """The coordinates of the position itself.
 
     Args:
         position: where the chain starts, (d,).
+        turns_from: the condition number that a diagonal preconditioner has to leave for another one
+            to be taken. Defaults to 0, for any.
     """
     size = position.shape[0]
     zeros = jnp.zeros((size, size), position.dtype)
     eye = jnp.eye(size, dtype=position.dtype)
-    return Frame(eye, jnp.zeros_like(position), position, zeros, zeros, zeros)
+    least = jnp.asarray(turns_from, position.dtype)
+    return Frame(eye, jnp.zeros_like(position), position, zeros, zeros, zeros, least)
 
 
 def with_products(

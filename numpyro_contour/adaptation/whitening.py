@@ -36,6 +36,8 @@ class Whitening(NamedTuple):
     noise: jax.Array
     #: the largest eigenvalue of the inverse of M: how much too long a step of M = 1 would be
     stiffness: jax.Array
+    #: the condition number of M: how many times longer than now the slowest direction would take
+    condition: jax.Array
 
 
 def whitening(
@@ -77,8 +79,9 @@ def whitening(
     shares, turn = jnp.linalg.eigh(_symmetric(exact.T @ noise @ exact))
     shares = jnp.maximum(shares, 0.0) / positive_or_one(temperature)
     factor = (exact @ turn) / jnp.sqrt(1 + shares)
-    least = jnp.linalg.svd(factor, compute_uv=False)[-1]
-    return Whitening(factor, positive_or_one(temperature) * shares / (1 + shares), 1 / least**2)
+    squares = jnp.linalg.svd(factor, compute_uv=False) ** 2
+    variances = positive_or_one(temperature) * shares / (1 + shares)
+    return Whitening(factor, variances, 1 / squares[-1], squares[0] / squares[-1])
 
 
 def _eps(x: jax.Array) -> float:
@@ -124,10 +127,16 @@ def turned(
     factor = (frame.factor * scale) @ found.factor
     usable = jnp.isfinite(factor).all() & jnp.isfinite(found.noise).all()
     renews &= usable & (count >= _STEPS_A_COORDINATE * size)
+    renews &= found.condition >= frame.turns_from
     moved = tuning._replace(
         preconditioner=jnp.ones_like(scale),
         gradient_noise=found.noise,
-        frame=frame._replace(factor=factor, origin=position, place=jnp.zeros_like(position)),
+        frame=frame._replace(
+            factor=factor,
+            origin=position,
+            place=jnp.zeros_like(position),
+            turns_from=jnp.zeros_like(frame.turns_from),
+        ),
     )
     log_step = tuning.step_size.log_value + jnp.log(found.stiffness)
     log_step = jnp.minimum(log_step, jnp.log(largest_step_size(moved, temperature)))

@@ -46,7 +46,7 @@ class ChainDraws:
         z = find_position(key_position, potential, parts.init_strategy, init_params)
         warmup: Any = ()
         if plan is not None:
-            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z))
+            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z, parts.method.turns_from))
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen

@@ -10,12 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.adaptation.frames import first_frame
+from numpyro_contour.adaptation.frames import Frame, first_frame
 from numpyro_contour.adaptation.tuning import LARGEST_STEP_SIZE, Tuning, initial_tuning
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.core.diffusions import Diffusion, rmsprop, whitened
 from numpyro_contour.kernels.moves import FoundStep, Moves
 from numpyro_contour.schedules import Schedule, as_schedule
+
+# The most coordinates whose preconditioner is dense without being asked for: up to there a step
+# takes at most 1.15 times as long.
+_MOST_COORDINATES = 50
 
 #: the forms of a preconditioner that is found in the warm-up
 FORMS = ("diag", "dense")
@@ -79,18 +83,37 @@ class Scaling:
         """Whether the preconditioner is found in the warm-up, where the step size is."""
         return self.preconditioner is None or self.form is not None
 
+    def _chooses(self, size: int) -> bool:
+        """Whether the form of the preconditioner is chosen by what it gains."""
+        return self.preconditioner is None and self.is_found and 1 < size <= _MOST_COORDINATES
+
     @property
     def by_rmsprop(self) -> bool:
         """Whether the preconditioner follows the gradients."""
         return isinstance(self.preconditioner, str) and self.preconditioner == "rmsprop"
 
-    def initial_tuning(self, z: Any) -> Tuning:
-        """What is tuned, before the first step."""
+    def initial_tuning(self, z: Any, turns_from: float) -> Tuning:
+        """What is tuned, before the first step.
+
+        Args:
+            z: an unconstrained position.
+            turns_from: the condition number that a diagonal has to leave for a dense preconditioner
+                to be taken without being asked for; infinite where it never is taken.
+
+        Raises:
+            ValueError: a dense preconditioner is asked for and cannot be taken.
+        """
         first = None if self.step_size is None else self.step_size(jnp.zeros((), jnp.int32))
         # With a preconditioner of the user's the scale of the steps is the user's too.
         limit = LARGEST_STEP_SIZE if self.finds_preconditioner else np.inf
         flat = ravel(z)
-        frame = first_frame(flat) if self.form == "dense" else ()
+        frame: Frame | tuple[()] = ()
+        if self.form == "dense":
+            if turns_from == np.inf:
+                raise checks.fail("preconditioner", "dense", "None where `barrier` is given")
+            frame = first_frame(flat)
+        elif self._chooses(flat.shape[0]) and turns_from < np.inf:
+            frame = first_frame(flat, turns_from)
         given = self.given_preconditioner(z)
         return initial_tuning(flat.shape[0], given, first, limit, frame)
 
