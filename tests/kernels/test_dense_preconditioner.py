@@ -14,7 +14,14 @@ from scipy import stats
 from tiers import in_second_tier
 
 import numpyro_contour
-from numpyro_contour import SGLD, diagnose, summary, to_inference_data, weighted_samples
+from numpyro_contour import (
+    SGLD,
+    ContourSGLD,
+    diagnose,
+    summary,
+    to_inference_data,
+    weighted_samples,
+)
 
 CHAINS, SIZE = 16, 4
 SCALES = np.array([1.0, 0.01, 30.0, 2.0])
@@ -178,11 +185,55 @@ def test_it_is_pickled_and_runs_one_chain_as_several():
     assert pickle.loads(pickle.dumps(alone.last_state.warmup.tuning)).factor.shape == (4, 4)
 
 
-def test_diag_by_name_is_the_default():
-    default, named = (
-        models.run(SGLD(potential_fn=correlated, preconditioner=form), 0, init_params=MEAN)
-        for form in (None, "diag")
+# --------------------------------------------------------------------------- the default
+
+
+def condition_left(name, size=3, condition=30.0, **arguments):
+    """The condition numbers that a short warm-up leaves of a Gaussian with a correlation."""
+    share = (condition - 1) / (condition - 1 + size)
+    covariance = (1 - share) * np.eye(size) + share
+    root = jnp.asarray(np.linalg.cholesky(np.linalg.inv(covariance)).T, jnp.float32)
+    kernel = getattr(numpyro_contour, name)(
+        potential_fn=lambda x: 0.5 * jnp.sum((root @ x) ** 2), num_steps=20, **arguments
     )
-    assert models.equal(default.get_samples(), named.get_samples())
-    assert default.sampler.settings["preconditioner"] == "tuned"
-    assert named.sampler.settings["preconditioner"] == "diag"
+    mcmc = models.run(kernel, 0, warmup=200, samples=1, init_params=jnp.ones(size))
+    tuning = mcmc.last_state.warmup.tuning
+    factor = np.diag(np.sqrt(tuning.preconditioner))
+    if tuning.frame:
+        factor = np.asarray(tuning.factor, np.float64) @ factor
+    return np.linalg.cond(np.asarray(root @ factor)) ** 2
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "turns"),
+    [
+        ("SGLD", 3.0, False),
+        ("SGLD", 30.0, True),
+        in_second_tier("ContourSGLD", 30.0, False),
+        in_second_tier("ContourSGLD", 1000.0, True),
+    ],
+)
+def test_by_default_it_is_dense_where_a_diagonal_leaves_much(name, condition, turns):
+    left = condition_left(name, condition=condition)
+    if turns:
+        assert left < 1.05
+    else:
+        np.testing.assert_allclose(left, condition, rtol=0.2)
+
+
+def test_diag_by_name_and_many_coordinates_stay_diagonal():
+    np.testing.assert_allclose(condition_left("SGLD", preconditioner="diag"), 30.0, rtol=0.2)
+    settings = {}
+    for form, size, turnable in ((None, 50, True), (None, 51, False), ("diag", 50, False)):
+        kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner=form)
+        state = kernel.init(jax.random.key(0), 100, jnp.zeros(size))
+        assert bool(state.warmup.tuning.frame) == turnable
+        settings[form] = kernel.settings["preconditioner"]
+    assert settings == {None: "tuned", "diag": "diag"}
+
+
+def test_a_barrier_takes_no_dense_preconditioner():
+    kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), barrier=10.0)
+    assert not kernel.init(jax.random.key(0), 100, jnp.zeros(2)).warmup.tuning.frame
+    with pytest.raises(ValueError, match=r"`preconditioner`.*'dense'"):
+        ContourSGLD(potential_fn=lambda x: x**2, barrier=10.0, preconditioner="dense")
