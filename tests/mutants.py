@@ -95,11 +95,11 @@ MUTANTS = [
     Mutant("adaptation/whitening.py", "origin=position", "origin=frame.origin", "adaptation"),
     Mutant(
         "adaptation/whitening.py",
-        "found.condition >= frame.turns_from",
-        "found.condition < frame.turns_from",
+        "(found.condition >= frame.turns_from)",
+        "(found.condition < frame.turns_from)",
         "adaptation kernels",
     ),
-    Mutant("adaptation/frames.py", "frame.place - after.position", "frame.place", "adaptation"),
+    Mutant("adaptation/frames.py", "place - after.position", "place", "adaptation"),
     Mutant(
         "adaptation/measured_move.py",
         "- went) / jnp.maximum",

@@ -22,15 +22,22 @@ class Frame(NamedTuple):
     factor: jax.Array
     #: x_0, (d,)
     origin: jax.Array
-    #: z where the chain is, (d,): summed from its moves, so that L is never inverted
+    #: z where the chain is, (d,): summed from its moves, so that L is never inverted; without
+    #: meaning before L was renewed, when z is the position
     place: jax.Array
     #: sums of the products of deviations from the mean, of z and of the gradient, (d, d) each
     places: jax.Array
     gradients: jax.Array
     #: summed products of the gradient's noise between minibatches, (d, d)
     noise: jax.Array
-    #: the condition number that a diagonal has to leave for L to be renewed; 0 once it was
+    #: the condition number that a diagonal has to leave for L to be renewed first
     turns_from: jax.Array
+    #: whether it was renewed
+    turned: jax.Array
+
+    def at(self, position: jax.Array) -> jax.Array:
+        """Where the chain is in these coordinates, (d,)."""
+        return jnp.where(self.turned, self.place, position)
 
 
 def first_frame(position: jax.Array, turns_from: float = 0.0) -> Frame:
@@ -45,23 +52,31 @@ def first_frame(position: jax.Array, turns_from: float = 0.0) -> Frame:
     zeros = jnp.zeros((size, size), position.dtype)
     eye = jnp.eye(size, dtype=position.dtype)
     least = jnp.asarray(turns_from, position.dtype)
-    return Frame(eye, jnp.zeros_like(position), position, zeros, zeros, zeros, least)
+    return Frame(
+        eye, jnp.zeros_like(position), position, zeros, zeros, zeros, least, jnp.zeros((), bool)
+    )
 
 
 def with_products(
-    frame: Frame, before: Moments, after: Moments, gradient: jax.Array, noise: jax.Array | None
+    frame: Frame,
+    place: jax.Array,
+    before: Moments,
+    after: Moments,
+    gradient: jax.Array,
+    noise: jax.Array | None,
 ) -> Frame:
     """The frame with the second moments after one more step.
 
     Args:
-        frame: the frame, with its chain where the step begins.
+        frame: the frame.
+        place: z where the step begins, (d,).
         before: the moments before the step, in the frame.
         after: the moments after it.
         gradient: the gradient in the frame, (d,).
         noise: the difference between it and the gradient of another minibatch, None where
             gradients are exact.
     """
-    places = jnp.outer(frame.place - before.position, frame.place - after.position)
+    places = jnp.outer(place - before.position, place - after.position)
     gradients = jnp.outer(gradient - before.gradient, gradient - after.gradient)
     frame = frame._replace(places=frame.places + places, gradients=frame.gradients + gradients)
     if noise is None:

@@ -64,6 +64,7 @@ def measured_move(
         energy, gradient, noise = evaluate(potential_and_grad, keys[1], x)
     # The move is made in the coordinates that are tuned: h is the gradient there.
     frame, factor = tuning.frame, tuning.factor
+    z = frame.at(x) if frame else x
     h, difference = slope(factor, gradient), slope(factor, gradient - chain.gradient)
     gradient_noise = 0.5 * difference**2
     energy_noise = 0.5 * (energy - chain.potential_energy) ** 2
@@ -105,7 +106,7 @@ def measured_move(
     energy_mean, energy_squares = welford(count, sums.energy, sums.energy_squares, energy)
     moments = Moments(
         count,
-        *welford(count, sums.position, sums.position_squares, frame.place if frame else x),
+        *welford(count, sums.position, sums.position_squares, z),
         *welford(count, sums.gradient, sums.gradient_squares, h),
         gradient_noise=sums.gradient_noise + jnp.where(first, 0.0, gradient_noise),
         energy_noise=sums.energy_noise + jnp.where(first, 0.0, energy_noise),
@@ -126,10 +127,8 @@ def measured_move(
         moments=moments,
     )
     if frame:
-        frame = with_products(frame, sums, moments, h, None if exact else difference)
-        # While it descends, the coordinates are those of the position.
-        place = frame.place + jnp.where(descending, change, went)
-        frame = frame._replace(place=jnp.where(moves, place, frame.place))
+        frame = with_products(frame, z, sums, moments, h, None if exact else difference)
+        frame = frame._replace(place=jnp.where(moves, z + went, z))
         tuned = tuned._replace(frame=frame)
     chain = chain._replace(
         steps=chain.steps + 1,

@@ -127,7 +127,7 @@ def turned(
     factor = (frame.factor * scale) @ found.factor
     usable = jnp.isfinite(factor).all() & jnp.isfinite(found.noise).all()
     renews &= usable & (count >= _STEPS_A_COORDINATE * size)
-    renews &= found.condition >= frame.turns_from
+    renews &= frame.turned | (found.condition >= frame.turns_from)
     moved = tuning._replace(
         preconditioner=jnp.ones_like(scale),
         gradient_noise=found.noise,
@@ -135,7 +135,7 @@ def turned(
             factor=factor,
             origin=position,
             place=jnp.zeros_like(position),
-            turns_from=jnp.zeros_like(frame.turns_from),
+            turned=jnp.ones((), bool),
         ),
     )
     log_step = tuning.step_size.log_value + jnp.log(found.stiffness)
