@@ -123,8 +123,8 @@ def _anchored(
         position,
         jax.tree.map(lambda *both: jnp.stack(both), old, new),
         tuning.preconditioner,
-        tuning.factor,
         or_none=source.energy is None,
+        factor=tuning.factor,
     )
     # An expansion in the data has no reach.
     best = best._replace(weight=jnp.where(anchors.order == 3, 1.0, best.weight))

@@ -24,8 +24,8 @@ def least_noisy(
     position: jax.Array,
     candidates: Anchor,
     preconditioner: jax.Array,
-    factor: Any,
     or_none: bool,
+    factor: Any = (),
 ) -> Anchor:
     """The anchor whose control variate has the least noise at a position.
 
@@ -38,7 +38,6 @@ def least_noisy(
         position: where the noise is estimated, (d,).
         candidates: several, along a leading axis.
         preconditioner: D of the preconditioner L D L', (d,).
-        factor: L, (d, d), () for the identity.
         or_none: whether to return the first one, with weight 0, where a minibatch alone has less
             noise.
     """
