@@ -40,6 +40,7 @@ def least_noisy(
         preconditioner: D of the preconditioner L D L', (d,).
         or_none: whether to return the first one, with weight 0, where a minibatch alone has less
             noise.
+        factor: L, (d, d). Defaults to (), for the identity.
     """
     keys = random.split(key, _COMPARED)
     estimate = first_order(potential, like)
