@@ -74,6 +74,38 @@ MUTANTS = [
     Mutant("core/diffusions", "v - 0.5 * (a - b)", "v + 0.5 * (a - b)", "core/diffusions"),
     Mutant("core/diffusions", "jnp.clip(d, -b, b)", "jnp.clip(d, -2 * b, b)", "core/diffusions"),
     Mutant("core/diffusions", "(1 - share, 0.05)", "(1 + share, 0.05)", "core/diffusions"),
+    Mutant("core/arrays/factors.py", "gradient @ factor", "factor @ gradient", "core/diffusions"),
+    Mutant(
+        "core/diffusions/whitened.py",
+        "position + displacement(factor, proposal.position)",
+        "position + proposal.position",
+        "core/diffusions",
+    ),
+    Mutant(
+        "core/diffusions/whitened.py",
+        "slope(factor, before), slope(factor, after)",
+        "slope(factor, before), after",
+        "core/diffusions",
+    ),
+    Mutant("adaptation/whitening.py", "clip(1 - noisy", "clip(1 + noisy", "adaptation"),
+    Mutant(
+        "adaptation/whitening.py", "jnp.sqrt(1 + shares)", "jnp.sqrt(1 + 0 * shares)", "adaptation"
+    ),
+    Mutant("adaptation/whitening.py", "exact @ turn)", "exact)", "adaptation"),
+    Mutant("adaptation/whitening.py", "origin=position", "origin=frame.origin", "adaptation"),
+    Mutant(
+        "adaptation/whitening.py",
+        "(found.condition >= frame.turns_from)",
+        "(found.condition < frame.turns_from)",
+        "adaptation kernels",
+    ),
+    Mutant("adaptation/frames.py", "place - after.position", "place", "adaptation"),
+    Mutant(
+        "adaptation/measured_move.py",
+        "- went) / jnp.maximum",
+        "+ went) / jnp.maximum",
+        "adaptation",
+    ),
     # flattening
     Mutant(
         "core/flattening/psi.py",

@@ -168,6 +168,11 @@ CONSTRUCTION = {
         "got 0",
     ),
     "preconditioner text": (lambda: contour(preconditioner="rms"), "`preconditioner`", "'rms'"),
+    "preconditioner found for a step size that is given": (
+        lambda: contour(preconditioner="dense", step_size=0.1),
+        "`step_size`",
+        "None with 'dense'",
+    ),
     "preconditioner of another shape": (
         lambda: started(contour(preconditioner=jnp.ones(3)), init_params=jnp.zeros(2)),
         "`preconditioner`",

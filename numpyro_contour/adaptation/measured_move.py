@@ -15,12 +15,14 @@ from numpyro_contour.adaptation.descent import (
     next_trial,
 )
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, update_dual_averaging
+from numpyro_contour.adaptation.frames import with_products, without_products
 from numpyro_contour.adaptation.lbfgs import Trial
 from numpyro_contour.adaptation.moments import Moments, no_moments, welford
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.scaled_adam import Adam
 from numpyro_contour.adaptation.tuning import TINY, Tuning, largest_step_size, positive_or_one
 from numpyro_contour.adaptation.warmup import Warmup, progress
+from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, evaluate
@@ -79,7 +81,11 @@ def measured_move(
     if not exact:
         key = lax.cond(by_pairs | (descending & last), fixed_rows, lambda k: k, key)
         energy, gradient, noise = evaluate(potential_and_grad, key, x)
-    gradient_noise = 0.5 * (gradient - chain.gradient) ** 2
+    # The move is made in the coordinates that are tuned: h is the gradient there.
+    frame, factor = tuning.frame, tuning.factor
+    z = frame.at(x) if frame else x
+    h, difference = slope(factor, gradient), slope(factor, gradient - chain.gradient)
+    gradient_noise = 0.5 * difference**2
     energy_noise = 0.5 * (energy - chain.potential_energy) ** 2
 
     # A chain that has come down walks: from its descent's curvatures, to a step size of its own.
@@ -103,10 +109,15 @@ def measured_move(
         return Trial(xi, xi), x, descent.adam
 
     trial, lower, adam = lax.cond(descending, downwards, nowhere)
-    y = jnp.where(walks, x - drift(gradient) + scales * xi, lower)
+    if frame:
+        went = scales * xi - drift(h)
+        y = jnp.where(walks, x + displacement(factor, went), lower)
+    else:
+        y = jnp.where(walks, x - drift(gradient) + scales * xi, lower)
+        went = y - x
     new_energy, new_gradient, new_noise = evaluate(potential_and_grad, key, y)
 
-    back = (x - y + drift(new_gradient)) / jnp.maximum(scales, TINY)
+    back = (drift(slope(factor, new_gradient)) - went) / jnp.maximum(scales, TINY)
     proposals = 0.5 * jnp.sum(xi**2 - back**2)
     rise = new_energy - energy
     log_ratio = jnp.where(
@@ -126,15 +137,11 @@ def measured_move(
     )
     first, count = sums.steps == 0, sums.steps + 1
     energy_mean, energy_squares = welford(count, sums.energy, sums.energy_squares, energy)
+    bounded = jnp.clip(h, -_LARGEST_GRADIENT, _LARGEST_GRADIENT)
     moments = Moments(
         count,
-        *welford(count, sums.position, sums.position_squares, x),
-        *welford(
-            count,
-            sums.gradient,
-            sums.gradient_squares,
-            jnp.clip(gradient, -_LARGEST_GRADIENT, _LARGEST_GRADIENT),
-        ),
+        *welford(count, sums.position, sums.position_squares, z),
+        *welford(count, sums.gradient, sums.gradient_squares, bounded),
         gradient_noise=sums.gradient_noise + jnp.where(first, 0.0, gradient_noise),
         energy_noise=sums.energy_noise + jnp.where(first, 0.0, energy_noise),
         acceptance=sums.acceptance + acceptance,
@@ -171,6 +178,11 @@ def measured_move(
     tuned = tuning._replace(
         step_size=renewed(searching, tuning.step_size), moments=moments, descent=descent
     )
+    if frame:
+        frame = jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), without_products(frame), frame)
+        frame = with_products(frame, z, sums, moments, bounded, None if exact else difference)
+        frame = frame._replace(place=jnp.where(moves, z + went, z))
+        tuned = tuned._replace(frame=frame)
     chain = chain._replace(
         steps=chain.steps + 1,
         position=now.position,

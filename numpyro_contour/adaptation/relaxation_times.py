@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from numpyro_contour.adaptation.moments import DrawMoments
 from numpyro_contour.adaptation.tuning import TINY, Tuning, positive_or_one
+from numpyro_contour.core.arrays.factors import diagonal
 
 
 class RelaxationTimes(NamedTuple):
@@ -16,7 +17,7 @@ class RelaxationTimes(NamedTuple):
 
     #: how often a chain forgot its place after warm-up
     times: Any
-    #: M V / tau, how much of the preconditioner is the noise of the gradient
+    #: (M V M)_ii / (tau M_ii), how much of the preconditioner is the noise of the gradient
     noise: Any
     #: share of the gradient's noise in the noise of a step
     noise_share: Any
@@ -32,8 +33,8 @@ def relaxation_times(
 ) -> RelaxationTimes:
     r"""How often a chain forgot its place after warm-up, and the shares of noise, (d,) each.
 
-    .. math:: n_i = K \min\Bigl\{\frac{\tau \epsilon M_i}{\mathrm{var}(x_i)}, r\Bigr\}, \qquad
-              s_i = M_i V_i / \tau
+    .. math:: n_i = K \min\Bigl\{\frac{\tau \epsilon M_{ii}}{\mathrm{var}(x_i)}, r\Bigr\}, \qquad
+              s_i = \frac{(M V M)_{ii}}{\tau M_{ii}}
 
     over K steps: the time in which diffusion alone crosses the spread of the draws. A coordinate
     that has not mixed has a spread that grows with its way, and about 3 of these times. At
@@ -48,8 +49,10 @@ def relaxation_times(
         fastest: r, the most of its place that a chain can forget in a step.
     """
     variance = moments.position_squares / jnp.maximum(moments.draws, 1)
-    rates = step_size * tuning.preconditioner * temperature / jnp.maximum(variance, TINY)
+    rates = step_size * tuning.diagonal * temperature / jnp.maximum(variance, TINY)
     times = moments.draws * steps_per_draw * jnp.minimum(rates, fastest)
     times = jnp.where(temperature > 0, times, jnp.inf)
     noise = tuning.preconditioner * tuning.gradient_noise / positive_or_one(temperature)
+    if tuning.frame:
+        noise = diagonal(tuning.factor, tuning.preconditioner * noise) / tuning.diagonal
     return RelaxationTimes(times, noise, step_size * noise / 2)

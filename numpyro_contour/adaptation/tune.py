@@ -24,9 +24,9 @@ from numpyro_contour.adaptation.tuning import (
 TUNE = Stage("tune", places_anchors=True, measures=True, searches=True)
 
 # Where the gradient is constant, on a linear slope, its mean says how long a step is safe.
-_SLOPE_SHARE = 1e-3
+SLOPE_SHARE = 1e-3
 # Dual averaging is drawn towards so much (in logs) above the step size that a stage hands on.
-_REACH = 0.7
+REACH = 0.7
 # Moves whose spreads say more of the curvatures than the pairs of a descent.
 _FEWEST_MOVES = 20
 
@@ -43,14 +43,14 @@ def fitting_preconditioner(moments: Moments, temperature: jax.Array) -> jax.Arra
     """
     count = jnp.maximum(moments.steps, 1)
     noise = gradient_noise(moments)
-    variance = moments.gradient_squares / count + _SLOPE_SHARE * moments.gradient**2
+    variance = moments.gradient_squares / count + SLOPE_SHARE * moments.gradient**2
     spread = moments.position_squares / count
     # A coordinate that did not move, or not by more than rounding, tells nothing of its curvature.
     resolution = 8 * jnp.finfo(spread.dtype).eps
     still = spread <= (resolution * moments.position) ** 2
     by_size = moments.gradient_squares / count + moments.gradient**2
     # So far out that a descent is lost in rounding: steps that a float can tell.
-    reach = jnp.maximum(_SLOPE_SHARE * jnp.abs(moments.position), TINY)
+    reach = jnp.maximum(SLOPE_SHARE * jnp.abs(moments.position), TINY)
     by_size = jnp.minimum(by_size, jnp.abs(moments.gradient) / reach)
     signal = jnp.maximum(variance - noise, 1e-3 * variance)
     curvature = jnp.where(still, by_size, jnp.sqrt(signal / jnp.maximum(spread, TINY)))
@@ -94,7 +94,7 @@ def renew_step(
     log_step = jnp.where(descended, guess, tuning.step_size.log_average + change)
     tuning = tuning._replace(preconditioner=new)
     log_step = jnp.minimum(log_step, jnp.log(largest_step_size(tuning, temperature)))
-    fresh = initial_dual_averaging(log_step, _REACH)
+    fresh = initial_dual_averaging(log_step, REACH)
     renews = searched | descended
     return tuning._replace(
         step_size=jax.tree.map(lambda a, b: jnp.where(renews, a, b), fresh, tuning.step_size)

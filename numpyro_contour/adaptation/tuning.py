@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.descent import Descent, initial_descent
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
+from numpyro_contour.adaptation.frames import Frame
 from numpyro_contour.adaptation.moments import Moments, no_moments
+from numpyro_contour.core.arrays.factors import diagonal, displacement
 
 #: Largest share of the injected noise that the noise of the gradient may be.
 NOISE_SHARE = 0.2
@@ -30,14 +32,33 @@ class Tuning(NamedTuple):
     step_size: DualAveraging
     #: largest step size that may be found
     limit: jax.Array
-    #: M, the diagonal preconditioner, (d,)
+    #: M, the diagonal preconditioner, (d,); of the coordinates of `frame`
     preconditioner: jax.Array
-    #: V, the variance of the gradient estimate, (d,)
+    #: V, the variance of the gradient estimate, (d,); of the coordinates of `frame`
     gradient_noise: jax.Array
     #: variance of the estimate of the potential energy
     energy_noise: jax.Array
     moments: Moments
     descent: Descent
+    #: the coordinates that are tuned where the preconditioner is dense; () for the position's own
+    frame: Frame | tuple[()] = ()
+
+    @property
+    def factor(self) -> Any:
+        """L of the coordinates that are tuned, () where they are the position's own."""
+        return self.frame.factor if self.frame else ()
+
+    @property
+    def diagonal(self) -> jax.Array:
+        """The diagonal of the preconditioner by coordinate of the position, (d,)."""
+        return diagonal(self.factor, self.preconditioner)
+
+    @property
+    def mean_position(self) -> jax.Array:
+        """The mean position over the steps of the stage, (d,)."""
+        if not self.frame:
+            return self.moments.position
+        return self.frame.origin + displacement(self.factor, self.moments.position)
 
 
 def initial_tuning(
@@ -45,6 +66,7 @@ def initial_tuning(
     preconditioner: jax.Array | None,
     step_size: jax.Array | float | None,
     limit: float = jnp.inf,
+    frame: Frame | tuple[()] = (),
 ) -> Tuning:
     """Before the first step; what is given is kept by never being renewed."""
     dtype = jnp.result_type(float)
@@ -58,6 +80,7 @@ def initial_tuning(
         energy_noise=jnp.zeros((), dtype),
         moments=no_moments(size),
         descent=initial_descent(size),
+        frame=frame,
     )
 
 

@@ -166,7 +166,8 @@ def end_measured_stage(
     """
     moments = tuning.moments
     ended = measure_noise(tuning, moments)
-    ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))
+    if not tuning.frame:  # else they are for `turned_frames`
+        ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))
     if keep_step_size:
         return ended
     return renew_step(ended, moments, temperature, descended, searched, last, keep_preconditioner)

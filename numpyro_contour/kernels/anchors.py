@@ -79,6 +79,7 @@ def place_anchor(
         return after
     assert potential is not None
     here = lift(lambda warmup: progress(plan, warmup))(before.warmup)
+    mean = lift(lambda warmup: warmup.tuning.mean_position)(before.warmup)
     places = jnp.asarray((*plan.places_anchor, False))[here.number]
 
     def anchored(x: tuple) -> Any:
@@ -88,7 +89,7 @@ def place_anchor(
         jnp.any(here.ends & places),
         lift(anchored),
         lambda x: x[0],
-        (after, before.warmup.tuning.moments.position, plan.flag("descends", here.number)),
+        (after, mean, plan.flag("descends", here.number)),
     )
 
 
@@ -114,15 +115,16 @@ def _anchored(
     full_data = source.full_data(potential, state.z)
     old = jax.tree.map(lambda x: x[0], anchors.slots)
     new = anchor_at(full_data, jnp.where(descended, position, mean), anchors)
-    preconditioner = state.warmup.tuning.preconditioner
+    tuning = state.warmup.tuning
     best = least_noisy(
         key,
         potential,
         state.z,
         position,
         jax.tree.map(lambda *both: jnp.stack(both), old, new),
-        preconditioner,
+        tuning.preconditioner,
         or_none=source.energy is None,
+        factor=tuning.factor,
     )
     # An expansion in the data has no reach.
     best = best._replace(weight=jnp.where(anchors.order == 3, 1.0, best.weight))
@@ -130,7 +132,7 @@ def _anchored(
         bent = partial(with_hessian, full_data)
         best = lax.cond(anchors.order == 2, bent, lambda x: x, best)
     anchors = with_anchor(anchors, jnp.zeros((), jnp.int32), best)
-    anchors = anchors._replace(metric=1 / preconditioner)
+    anchors = anchors._replace(metric=1 / tuning.diagonal)
     clusters = source.expansions(potential, state.z).clusters
     if anchors.home and clusters:
         homes = partial(home_at, full_data, clusters)

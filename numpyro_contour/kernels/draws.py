@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
+from numpyro_contour.adaptation.whitening import with_frames_turned
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.window import Trace, Window, run_window
@@ -44,7 +46,7 @@ class ChainDraws:
         z = find_position(key_position, potential, parts.init_strategy, init_params)
         warmup: Any = ()
         if plan is not None:
-            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z))
+            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z, parts.method.turns_from))
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen
@@ -71,6 +73,17 @@ class ChainDraws:
         )
         return self._after(state, window, sampler_state, rng_key, state.warmup), window.trace
 
+    def measured_of_all(
+        self, plan: Plan, lift: Callable, energy: Callable, states: Any, descends: jax.Array
+    ) -> Any:
+        """The states of all chains after a draw of descent, tuning or settling."""
+
+        def measured(state: Any) -> Any:
+            return self.measured(plan, descends, state, energy(state.warmup))
+
+        after = lift(measured)(states)
+        return with_frames_turned(plan, lift, self.parts.temperature, states, after)
+
     def measured(
         self, plan: Plan, descends: jax.Array, state: Any, energy: PotentialAndGrad
     ) -> Any:
@@ -87,7 +100,7 @@ class ChainDraws:
             tuning,
             parts.temperature(chain.steps),
             chain.steps,
-            keep_preconditioner=parts.scaling.preconditioner is not None,
+            keep_preconditioner=not parts.scaling.finds_preconditioner,
             keep_step_size=not parts.scaling.is_found,
         )
         sampler = self._sampler(warmup, state.z)

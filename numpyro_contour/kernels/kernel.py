@@ -268,9 +268,7 @@ class Kernel(MCMCKernel):
             return jax.tree.map(lambda x: x[0], following(jax.tree.map(lambda x: x[None], state)))
 
         programs = Programs(
-            measured_draw=lambda state, descends: lift(
-                lambda x: draws.measured(plan, descends, x, energy(x.warmup))
-            )(state),
+            measured_draw=partial(draws.measured_of_all, plan, lift, energy),
             rescue=partial(rescue, plan) if batched else lambda before, after: after,
             place_anchor=partial(place_anchor, *around, lift_in_turn),
             follow=following if batched else follow_one,

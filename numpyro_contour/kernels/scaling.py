@@ -10,11 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.adaptation.frames import Frame, first_frame
 from numpyro_contour.adaptation.tuning import LARGEST_STEP_SIZE, Tuning, initial_tuning
 from numpyro_contour.core.arrays.vectors import ravel
-from numpyro_contour.core.diffusions import Diffusion, rmsprop
+from numpyro_contour.core.diffusions import Diffusion, rmsprop, whitened
 from numpyro_contour.kernels.moves import FoundStep, Moves
 from numpyro_contour.schedules import Schedule, as_schedule
+
+# The most coordinates whose preconditioner is dense without being asked for: up to there a step
+# takes at most 1.15 times as long.
+_MOST_COORDINATES = 50
+
+#: the forms of a preconditioner that is found in the warm-up
+FORMS = ("diag", "dense")
 
 
 @dataclass(frozen=True)
@@ -27,17 +35,21 @@ class Scaling:
 
     #: a number or a schedule, a schedule afterwards; None where it is found
     step_size: Any
-    #: None where it is found or 1, "identity", "rmsprop", or a pytree like z
+    #: None where it is found or 1, one of `FORMS`, "identity", "rmsprop", or a pytree like z
     preconditioner: Any
     curvature_correction: bool
 
     def __post_init__(self) -> None:
+        given = self.step_size
         if self.step_size is not None:
             schedule = as_schedule("step_size", self.step_size, checks.positive)
             object.__setattr__(self, "step_size", schedule)
         _check_preconditioner(self.preconditioner)
         if self.by_rmsprop and self.is_found:
             raise checks.fail("step_size", None, "a number or a schedule with 'rmsprop'")
+        if self.form is not None and not self.is_found:
+            takes = f"None with {self.form!r}, which is found together with it"
+            raise checks.fail("step_size", given, takes)
         if checks.boolean("curvature_correction", self.curvature_correction) > self.by_rmsprop:
             raise checks.fail("curvature_correction", True, "False unless with 'rmsprop'")
 
@@ -61,16 +73,49 @@ class Scaling:
         return self.step_size is None
 
     @property
+    def form(self) -> str | None:
+        """The form that a preconditioner is found in, if it was given by name."""
+        by_name = isinstance(self.preconditioner, str) and self.preconditioner in FORMS
+        return self.preconditioner if by_name else None
+
+    @property
+    def finds_preconditioner(self) -> bool:
+        """Whether the preconditioner is found in the warm-up, where the step size is."""
+        return self.preconditioner is None or self.form is not None
+
+    def _chooses(self, size: int) -> bool:
+        """Whether the form of the preconditioner is chosen by what it gains."""
+        return self.preconditioner is None and self.is_found and 1 < size <= _MOST_COORDINATES
+
+    @property
     def by_rmsprop(self) -> bool:
         """Whether the preconditioner follows the gradients."""
         return isinstance(self.preconditioner, str) and self.preconditioner == "rmsprop"
 
-    def initial_tuning(self, z: Any) -> Tuning:
-        """What is tuned, before the first step."""
+    def initial_tuning(self, z: Any, turns_from: float) -> Tuning:
+        """What is tuned, before the first step.
+
+        Args:
+            z: an unconstrained position.
+            turns_from: the condition number that a diagonal has to leave for a dense preconditioner
+                to be taken without being asked for; infinite where it never is taken.
+
+        Raises:
+            ValueError: a dense preconditioner is asked for and cannot be taken.
+        """
         first = None if self.step_size is None else self.step_size(jnp.zeros((), jnp.int32))
         # With a preconditioner of the user's the scale of the steps is the user's too.
-        limit = LARGEST_STEP_SIZE if self.preconditioner is None else np.inf
-        return initial_tuning(ravel(z).shape[0], self.given_preconditioner(z), first, limit)
+        limit = LARGEST_STEP_SIZE if self.finds_preconditioner else np.inf
+        flat = ravel(z)
+        frame: Frame | tuple[()] = ()
+        if self.form == "dense":
+            if turns_from == np.inf:
+                raise checks.fail("preconditioner", "dense", "None where `barrier` is given")
+            frame = first_frame(flat)
+        elif self._chooses(flat.shape[0]) and turns_from < np.inf:
+            frame = first_frame(flat, turns_from)
+        given = self.given_preconditioner(z)
+        return initial_tuning(flat.shape[0], given, first, limit, frame)
 
     def diffusion(
         self, moves: Moves, temperature: Schedule, warmup: Any, z: Any
@@ -86,6 +131,8 @@ class Scaling:
         if self.step_size is None:
             tuning = warmup.tuning
             diffusion = moves.diffusion(tuning.preconditioner, tuning.gradient_noise)
+            if tuning.frame:
+                diffusion = whitened(diffusion, tuning.factor)
             return (
                 diffusion,
                 lambda count: self.found_step(moves, tuning, temperature(count)).step_size,
@@ -99,7 +146,7 @@ class Scaling:
 
     def found_step(self, moves: Moves, tuning: Tuning, temperature: jax.Array) -> FoundStep:
         """The step size of the moves, where it is found."""
-        return moves.found_step(tuning, temperature, self.preconditioner is None)
+        return moves.found_step(tuning, temperature, self.finds_preconditioner)
 
     def given_preconditioner(self, z: Any) -> jax.Array | None:
         """The diagonal of M if it is given, None if it is 1 or found in the warm-up.
@@ -120,8 +167,8 @@ class Scaling:
 
 def _check_preconditioner(value: Any) -> None:
     if isinstance(value, str):
-        if value not in ("identity", "rmsprop"):
-            takes = "None, 'identity', 'rmsprop' or a pytree like z"
+        if value not in (*FORMS, "identity", "rmsprop"):
+            takes = "None, 'diag', 'dense', 'identity', 'rmsprop' or a pytree like z"
             raise checks.fail("preconditioner", value, takes)
         return
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]

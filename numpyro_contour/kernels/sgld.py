@@ -26,9 +26,13 @@ class SGLD(Kernel):
             `MCMC.run` then needs `init_params`. None (default) where a model is given.
         step_size: :math:`\epsilon > 0`, a number or a schedule `count -> value`. None (default) to
             find it in the warm-up, which needs `num_warmup` of at least 20 draws.
-        preconditioner: the diagonal of M, a pytree like z; "identity"; "rmsprop", running means of
-            squared gradients with decay 0.99 (pSGLD), which needs `step_size`; or None (default),
-            which finds M in the warm-up together with the step size, and is 1 where that is given.
+        preconditioner: the form of M, which the warm-up finds together with the step size: "diag"
+            for a diagonal, "dense" for all of M, where coordinates are so correlated that no
+            diagonal helps (a step then takes :math:`4 d^2` operations more); or the diagonal of M,
+            a pytree like z; "identity"; "rmsprop", running means of squared gradients with decay
+            0.99 (pSGLD), which needs `step_size`; or None (default). It is then 1 where the step
+            size is given, and else a diagonal, or dense in up to 50 coordinates where a diagonal
+            leaves a condition number of at least 10 (100 for kernels that move between modes).
         curvature_correction: whether "rmsprop" adds the drift that its dependence on the position
             asks for. Defaults to False.
         temperature: :math:`\tau \ge 0`, a number or a schedule. Defaults to 1.

@@ -56,9 +56,11 @@ def to_inference_data(
       divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
       what is above;
     - `warmup`, where anything was found there: `step_size`, `acceptance`, `energy`, `energy_sd`,
-      `lower_edge` and `upper_edge` of each (chain, stage); the `preconditioner` M, the standard
-      deviation of the gradient estimate, `gradient_noise`, and how often the chain had time to
-      forget its place while draws were collected, `relaxation_times`, of each (chain, coordinate);
+      `lower_edge` and `upper_edge` of each (chain, stage); the diagonal of the `preconditioner` M,
+      the standard deviation of the gradient estimate, `gradient_noise`, how much of M that noise
+      makes up, `preconditioner_noise`, and how often the chain had time to forget its place while
+      draws were collected, `relaxation_times`, of each (chain, coordinate); of a dense M also all
+      of it, `preconditioner_matrix` (chain, coordinate, other_coordinate);
       the standard deviation of the energy estimate, `energy_noise`, also in bin widths,
       `energy_noise_in_bins`; `control_variate`, 1 where it is in use, its `order` (3 for an
       expansion in the data), the number of its `anchors`, of the `passes` over all rows that

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
+from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.adaptation.window import SD_RANGE
 from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -54,17 +55,16 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     if found is not None:
         values["relaxation_times"] = (("chain", "coordinate"), found.times)
         values["gradient_noise_share"] = (("chain", "coordinate"), found.noise_share)
-    for name, x in (
-        ("preconditioner", tuning.preconditioner),
-        ("gradient_noise", np.sqrt(tuning.gradient_noise)),
-    ):
-        values[name] = (("chain", "coordinate"), _float64(x))
+        values["preconditioner_noise"] = (("chain", "coordinate"), found.noise)
+    values |= _preconditioner(tuning)
     numbered = [f"{i + 1} {stage}" for i, stage in enumerate(run.stage_names)]
     coords = {
         "chain": np.arange(run.num_chains),
         "stage": numbered,
         "coordinate": coordinate_names(run.like),
     }
+    if "preconditioner_matrix" in values:
+        coords["other_coordinate"] = coords["coordinate"]
     draws = int(np.max(warmup.length))
     attributes = {
         "num_warmup": draws,
@@ -72,6 +72,23 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
         "energy_sd_range": list(SD_RANGE),
     }
     return xr.Dataset(values, coords, attributes)
+
+
+def _preconditioner(tuning: Tuning) -> dict[str, Any]:
+    """M and the noise of the gradient by coordinate of the position."""
+    scales, variances = _float64(tuning.preconditioner), _float64(tuning.gradient_noise)
+    values: dict[str, Any] = {}
+    if tuning.frame:
+        factor = _float64(tuning.factor)
+        back = np.linalg.inv(factor).swapaxes(-1, -2)  # gradients of the position
+        matrix = (factor * scales[:, None]) @ factor.swapaxes(-1, -2)
+        dims = ("chain", "coordinate", "other_coordinate")
+        values["preconditioner_matrix"] = (dims, matrix)
+        scales = np.diagonal(matrix, axis1=-2, axis2=-1)
+        variances = (back**2 @ variances[..., None])[..., 0]
+    values["preconditioner"] = (("chain", "coordinate"), scales)
+    values["gradient_noise"] = (("chain", "coordinate"), np.sqrt(variances))
+    return values
 
 
 def noise_text(run: FinishedRun) -> str | None:

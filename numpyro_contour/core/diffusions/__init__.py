@@ -15,6 +15,7 @@ from numpyro_contour.core.diffusions.langevin import langevin
 from numpyro_contour.core.diffusions.nose_hoover import nose_hoover
 from numpyro_contour.core.diffusions.rmsprop import rmsprop
 from numpyro_contour.core.diffusions.underdamped import underdamped
+from numpyro_contour.core.diffusions.whitened import whitened
 
 __all__ = [
     "DRIFT_LIMIT",
@@ -27,4 +28,5 @@ __all__ = [
     "nose_hoover",
     "rmsprop",
     "underdamped",
+    "whitened",
 ]

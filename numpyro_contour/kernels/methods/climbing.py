@@ -68,6 +68,7 @@ class Climbing(Method):
     flattening = FLATTENING
     finds_partition = True
     settles = True
+    turns_from = float("inf")  # its steps are by coordinate of the position
 
     def __post_init__(self) -> None:
         barrier = checks.positive("barrier", self.barrier)

@@ -13,6 +13,9 @@ from numpyro_contour.kernels.methods.method import Method, Setup
 class Plain(Method):
     """The moves on the posterior as it is."""
 
+    # It stays in the mode that decides.
+    turns_from = 10.0
+
     def sampler(self, setup: Setup) -> Sampler:
         """The pure sampler."""
         return plain(setup.diffusion, setup.step_size, setup.temperature)

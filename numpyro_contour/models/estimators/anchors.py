@@ -38,7 +38,7 @@ class Anchors(NamedTuple):
 
     #: anchors along a leading axis, (slots, ...); the first is where the warm-up has settled
     slots: Anchor
-    #: what one unit of squared distance counts along each coordinate, (d,): 1 / M
+    #: what a unit of squared distance counts along each coordinate, (d,): 1 / M_ii
     metric: jax.Array
     #: how often each slot was the nearest one, lately
     uses: jax.Array

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
+from numpyro_contour.core.arrays.factors import slope
 from numpyro_contour.models.estimators.anchors import Anchor, no_anchors
 from numpyro_contour.models.estimators.control_variate import first_order
 from numpyro_contour.models.model_potential import ModelPotential
@@ -24,6 +25,7 @@ def least_noisy(
     candidates: Anchor,
     preconditioner: jax.Array,
     or_none: bool,
+    factor: Any = (),
 ) -> Anchor:
     """The anchor whose control variate has the least noise at a position.
 
@@ -35,9 +37,10 @@ def least_noisy(
         like: an unconstrained position of the model.
         position: where the noise is estimated, (d,).
         candidates: several, along a leading axis.
-        preconditioner: the diagonal of M, (d,).
+        preconditioner: D of the preconditioner L D L', (d,).
         or_none: whether to return the first one, with weight 0, where a minibatch alone has less
             noise.
+        factor: L, (d, d). Defaults to (), for the identity.
     """
     keys = random.split(key, _COMPARED)
     estimate = first_order(potential, like)
@@ -48,7 +51,8 @@ def least_noisy(
         energies, gradients = jax.vmap(
             lambda k: estimate(potential.plates.draw(k), position, alone)
         )(keys)
-        return energies.var() * jnp.sum(preconditioner * gradients.var(0))
+        slopes = jax.vmap(lambda gradient: slope(factor, gradient))(gradients)
+        return energies.var() * jnp.sum(preconditioner * slopes.var(0))
 
     none = jax.tree.map(lambda x: x[:1], candidates)
     none = none._replace(weight=jnp.zeros_like(none.weight))
