@@ -260,6 +260,17 @@ def rows_for_modes_of_rows():
     assert np.median(ratios) < 0.05, ratios
 
 
+def peers_with_as_many_rows():
+    of = {r["method"]: number(r["error of a run"]) for r in tables("peers_on_rows")[0]}
+    ours, nuts, smc = of["ContourSGLD"], of["NUTS"], of["blackjax's tempered SMC"]
+    minibatches = ("SGLD", "blackjax.csgld, our partition", "HMCECS", "SGMCMCJax's SGLD")
+    best = min(of[name] for name in minibatches)
+    assert 2 * ours < min(best, nuts, smc)
+    yield f"off by {ours:.3f} in the root mean square"
+    yield f"is off by {best:.3f}, NUTS on all rows by {nuts:.3f}"
+    yield f"tempered SMC on all rows by {smc:.3f}"
+
+
 def formula_of_plain_noise():
     height, share = 16, 8 / 16
     # The noise is half of the barrier: sqrt(2 h N / n) = h / 2.
@@ -327,6 +338,7 @@ CLAIMS = {
         posteriors_that_rows_make,
         crossings_of_modes_of_rows,
         rows_for_modes_of_rows,
+        peers_with_as_many_rows,
         formula_of_plain_noise,
     ],
     "docs/diagnose.md": [limits_of_the_partition, crossings_by_noise, papers_settings],

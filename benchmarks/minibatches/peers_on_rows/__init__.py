@@ -15,7 +15,7 @@ from benchmarks.peers.methods import RUNS
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table, standard_error
 
-TARGETS = ("amplitude, N = 20,000", "phase retrieval, 3-d")
+TARGETS = ("amplitude, N = 20,000",)
 HEADER = [
     *("target", "method", "million rows", "error a chain", "pooled", "error of a run"),
     "million rows for the error of ContourSGLD",
