@@ -50,10 +50,11 @@ def _cause(evidence: Evidence) -> str:
     names, values = _coordinates(evidence, names, values)
     slowest = np.argsort(quick_sizes(values))[: min(_MOST_COORDINATES, chains * draws // 10)]
     names, values = [names[i] for i in slowest], values[..., slowest]
+    preconditioner = evidence.settings.get("preconditioner")
     found = [
         _funnel(evidence.groups["posterior"], weights),
-        _correlation(names, values, weights),
-        _scale(names, values, weights, evidence.settings.get("preconditioner")),
+        _correlation(names, values, weights, preconditioner),
+        _scale(names, values, weights, preconditioner),
     ]
     return " ".join(filter(None, found))
 
@@ -72,7 +73,9 @@ def _coordinates(
     return names, values
 
 
-def _correlation(names: list[str], values: np.ndarray, weights: np.ndarray) -> str:
+def _correlation(
+    names: list[str], values: np.ndarray, weights: np.ndarray, preconditioner: object
+) -> str:
     """Two coordinates that are nearly one, or several that add up to nearly nothing."""
     if len(names) < 2:
         return ""
@@ -80,6 +83,8 @@ def _correlation(names: list[str], values: np.ndarray, weights: np.ndarray) -> s
     factor, direction = slowdown(found)
     if factor < _SLOWDOWN:
         return ""
+    # A dense preconditioner that was taken says so by itself: its warm-up was too short.
+    dense = "raise `num_warmup`" if preconditioner == "dense" else "try `preconditioner='dense'`"
     slow = f"slows chains down some {_about(factor)} times, whatever the scale of each coordinate"
     parts = np.abs(direction)
     order = np.argsort(-parts)
@@ -90,14 +95,14 @@ def _correlation(names: list[str], values: np.ndarray, weights: np.ndarray) -> s
         pair = _near_one(float(found[one, other]))
         return (
             f"The cause: {names[one]} and {names[other]} have a correlation of {pair}, which "
-            f"{slow}. Centre the columns that they multiply, or write the model in their sum and "
-            "difference."
+            f"{slow}. Centre the columns that they multiply, write the model in their sum and "
+            f"difference, or {dense}."
         )
     listed = ", ".join(names[i] for i in involved)
     return (
         f"The cause: a combination of {listed} is hardly known though each of them alone changes "
-        f"the energy, as with collinear columns, and {slow}. Leave some of these columns out, or "
-        "take their orthogonal (QR) form."
+        f"the energy, as with collinear columns, and {slow}. Leave some of these columns out, "
+        f"take their orthogonal (QR) form, or {dense}."
     )
 
 
