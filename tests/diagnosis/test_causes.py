@@ -52,7 +52,8 @@ def test_a_correlation_is_named_with_its_factor():
     assert length.startswith("Run longer. The cause: `")
     for words in ("`level`", "`slope`", "correlation of -0.99999", "some 900,000 times"):
         assert words in length, length
-    assert "Centre the columns" in length and "try `preconditioner='dense'`" in length
+    assert "Centre the columns" in length
+    assert "try `preconditioner='dense'`" in length
     assert "`other`" not in length
     assert chains == "Run longer."  # once is enough
 
