@@ -565,7 +565,7 @@ WEIGHTED = {
         "(2, 4)",
     ),
     "resample weights NaN": (lambda: resample(of_groups(np.full((2, 5), np.nan))), "`log_weights`"),
-    "resample no weight": (lambda: summary(of_groups(np.full((2, 5), -np.inf))), "chain 0"),
+    "resample no weight": (lambda: summary(of_groups(np.full((2, 5), -np.inf))), "chains 0, 1"),
     "resample how": (lambda: resample(of_groups(), method="bootstrap"), "`method`", "'residual'"),
     "resample none": (lambda: resample(of_groups(), 0), "`num_samples`", "at least 1"),
     "resample seed": (lambda: resample(of_groups(), seed=-1), "`seed`", "-1"),

@@ -48,6 +48,8 @@ def chosen_places(
         asked = np.isin(numbers, named)
     why = "every move was refused, or made while a cycle explored"
     if not (asked & ~dead).any():
+        if np.isnan(log_weights).any():
+            raise checks.fail("log_weights", "NaN", "numbers, or minus infinity for a weight of 0")
         raise ValueError(f"{_named(numbers[asked])}: {why}.")
     if (asked & dead).any():
         warn_user(

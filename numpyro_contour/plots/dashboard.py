@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from numpyro_contour.diagnosis.all_checks import report_of
 from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.output.chosen_chains import report_on
 from numpyro_contour.output.inference_data import to_inference_data
-from numpyro_contour.output.resample import weighted_groups, weights_of
+from numpyro_contour.output.resample import groups_of_run, weights_of
 from numpyro_contour.plots.energy_histogram import plot_energy_histogram
 from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import draw_marginals
@@ -74,7 +74,7 @@ def plot_dashboard(
     """
     if is_mcmc(data):
         data = to_inference_data(data)  # once for all panels
-    groups = weighted_groups(data)
+    groups = groups_of_run(data)
     panels = _panels(data, groups, modes)
     number = sum(count for count, _ in panels)
     rows, columns = -(-number // _COLUMNS), min(number, _COLUMNS)
@@ -86,7 +86,7 @@ def plot_dashboard(
         at += count
     figure = axes[0].figure
     width = int(12 * figure.get_size_inches()[0])  # characters
-    figure.suptitle(textwrap.fill(report_of(groups).headline, width))
+    figure.suptitle(textwrap.fill(report_on(groups).headline, width))
     return axes
 
 

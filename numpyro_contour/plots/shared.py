@@ -9,7 +9,7 @@ import xarray as xr
 
 from numpyro_contour import checks
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.output.resample import weighted_groups
+from numpyro_contour.output.resample import groups_of_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +95,7 @@ def contour_evidence(data: Any) -> Evidence:
     Raises:
         ValueError: the run has no theta.
     """
-    evidence = Evidence(weighted_groups(data))
+    evidence = Evidence(groups_of_run(data))
     if not evidence.is_contour:
         kernel = evidence.settings.get("kernel", type(data).__name__)
         takes = "a run of a contour kernel, with a group 'energy_partition'"

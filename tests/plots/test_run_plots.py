@@ -610,7 +610,7 @@ def test_dashboard_of_chains_without_weight_shows_the_rest(data):
     axes = plot_dashboard(changed(data, "sample_stats", log_weight=log_weight))
     assert names(axes) == CONTOUR[:3] + CONTOUR[5:]
     assert len(axes[2].lines) == 2  # no typical energy
-    assert "weights" in axes[0].figure.get_suptitle()
+    assert "dead chains" in axes[0].figure.get_suptitle()
 
 
 def test_dashboard_of_an_mcmc_is_that_of_its_data(data, mcmc):
