@@ -17,7 +17,7 @@ from numpyro_contour.examples.demo_peers import Drawn, draw_csgld, draw_nuts, ha
 from numpyro_contour.examples.demo_runs import Job, Result, describe_warmup, run
 from numpyro_contour.runs.finished_run import FinishedRun
 
-JOB = Job(chains=8, warmup=80, draws=200, num_steps=300)
+JOB = Job(chains=8, warmup=80, draws=300, num_steps=300)
 QUICK_JOB = Job(chains=4, warmup=60, draws=100, num_steps=200)
 CSGLD = "csgld of blackjax"
 #: draws of NUTS in the warm-up, and as many after it: no fewer rows than the others look at
