@@ -166,7 +166,7 @@ def end_measured_stage(
     """
     moments = tuning.moments
     ended = measure_noise(tuning, moments)
-    if not tuning.frame:  # else they are for `turned_frames`
+    if not tuning.frame:  # else `with_frames_turned` needs them
         ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))
     if keep_step_size:
         return ended
