@@ -191,10 +191,11 @@ def test_a_descent_does_not_go_down_a_neck():
         prior = 0.5 * (mu / 5) ** 2 + jnp.log1p((jnp.exp(log_tau) / 5) ** 2) - log_tau
         return spread + prior + 0.5 * jnp.sum(((y - theta) / sd) ** 2)
 
-    chains, _ = descend(schools, uniform_starts(20, 10), 1000)
+    chains, _ = descend(schools, uniform_starts(200, 10), 1000)
     log_tau = np.asarray(chains.position)[:, 1]
-    # Less than 1e-3 of the posterior is below -5; without the rule all chains are below -10.
-    assert np.sort(log_tau)[1] > -5, np.sort(log_tau)
+    # Where each descent turns back rests on curvatures that a few pairs tell: 92 to 95 of 100 are
+    # above -6, in any arithmetic (a binomial's sd is 2). Without the rule all are below -10.
+    assert np.mean(log_tau > -6) > 0.84, np.sort(log_tau)[:40]
 
 
 def two_modes(depth):
