@@ -23,6 +23,8 @@ BENCHMARKS = {
             "accuracy.family": "How accurate is every kernel with nothing given?",
             "accuracy.defaults": "Does the warm-up find settings that give right answers?",
             "accuracy.sensitivity": "How much depends on what the warm-up finds?",
+            "posteriordb": "Are posteriors with reference draws right?",
+            "accuracy.kinds": "Are ordinary models right, or called bad, from default starts?",
             "minibatches.subsampling": "Are posteriors from minibatches right, at what cost?",
             "minibatches.modes_of_rows": "Can chains cross between two modes with subsampling?",
             "minibatches.peers_on_rows": "Which sampler weighs such modes best in as many rows?",
