@@ -96,7 +96,8 @@ def noise_text(run: FinishedRun) -> str | None:
     group = warmup_dataset(run)
     if group is None or not (group["energy_noise"] > 0).any():
         return None
-    text = f"Noise: energy {_median_and_worst(group['energy_noise'], '.3g')} nats"
+    energy = _median_and_worst(group["energy_noise"], ".3g")
+    text = f"Noise at the end of the warm-up: energy {energy} nats"
     if "energy_noise_in_bins" in group:
         text += f" ({_median_and_worst(group['energy_noise_in_bins'], '.2g')} bins)"
     if "gradient_noise_share" in group:

@@ -213,8 +213,8 @@ def test_energies_are_exported_as_the_models_own(regression_run, capsys):
     assert (warmup["gradient_noise_share"] > 0).all()
     print_summary(mcmc)
     said = re.search(
-        r"Noise: energy (.*) nats \((.*) bins\), gradient at most (.*)% of a step's "
-        r"noise; control variate in use in 2 of 2 chains",
+        r"Noise at the end of the warm-up: energy (.*) nats \((.*) bins\), gradient at most "
+        r"(.*)% of a step's noise; control variate in use in 2 of 2 chains",
         capsys.readouterr().out,
     )
     assert float(said[1]) == pytest.approx(float(np.median(warmup["energy_noise"])), rel=0.01)
