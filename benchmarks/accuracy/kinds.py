@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from jax import random
 from numpyro.infer import MCMC
@@ -98,7 +99,11 @@ def main(experiment: Experiment) -> str:
         kind = KINDS[name]()
         truth = truth_of(kind)
         mcmc = driver(ContourSGLD(kind.model, num_steps=kind.num_steps), warmup, draws, CHAINS)
-        runs = [one(mcmc, kind, truth, seed) for seed in range(experiment.choose(SEEDS, 1))]
+        runs = []
+        for seed in range(experiment.choose(SEEDS, 1)):
+            runs.append(one(mcmc, kind, truth, seed))
+            # NumPyro compiles its loop anew in every run, and a process may map only so many programs.
+            jax.clear_caches()
         rows.append(row(name, runs))
         print(*rows[-1], sep=" | ", flush=True)
         all_runs += runs
