@@ -48,6 +48,8 @@ def test_names_and_questions_name_benchmarks(capsys):
     [
         "accuracy.mixture",
         "accuracy.coverage",
+        "accuracy.kinds",
+        "posteriordb",
         "minibatches.modes_of_rows",
         "minibatches.peers_on_rows",
     ],
