@@ -81,6 +81,7 @@ BUDGETS = (
     ("two modes", 1000, 30),
     ("two modes", 1000, 100),
     ("two modes", 1000, 300),
+    ("two modes", 1000, 1000),
     ("two modes, SGLD", 1000, 100),
     ("nine modes", 1000, 10),
     ("nine modes", 1000, 100),
