@@ -90,40 +90,46 @@ def row(name: str, runs: list[Run]) -> list[str]:
     ]
 
 
+def runs_of(name: str, seeds: int, warmup: int, draws: int) -> list[Run]:
+    """Runs on a model with so many seeds."""
+    kind = KINDS[name]()
+    truth = truth_of(kind)
+    mcmc = driver(ContourSGLD(kind.model, num_steps=kind.num_steps), warmup, draws, CHAINS)
+    runs = []
+    for seed in range(seeds):
+        runs.append(one(mcmc, kind, truth, seed))
+        # NumPyro compiles its loop anew in every run, and a process may map only so many programs.
+        jax.clear_caches()
+    print(*row(name, runs), sep=" | ", flush=True)
+    return runs
+
+
 def main(experiment: Experiment) -> str:
     """The section of the page."""
     names = experiment.choose(tuple(KINDS), ("Student's t",))
-    warmup, draws = experiment.choose((WARMUP, DRAWS), (50, 50))
-    rows, all_runs = [], []
-    for name in names:
-        kind = KINDS[name]()
-        truth = truth_of(kind)
-        mcmc = driver(ContourSGLD(kind.model, num_steps=kind.num_steps), warmup, draws, CHAINS)
-        runs = []
-        for seed in range(experiment.choose(SEEDS, 1)):
-            runs.append(one(mcmc, kind, truth, seed))
-            # NumPyro compiles its loop anew in every run, and a process may map only so many programs.
-            jax.clear_caches()
-        rows.append(row(name, runs))
-        print(*rows[-1], sep=" | ", flush=True)
-        all_runs += runs
+    sizes = experiment.choose((SEEDS, WARMUP, DRAWS), (1, 50, 50))
+    return section({name: runs_of(name, *sizes) for name in names})
+
+
+def section(found: dict[str, list[Run]]) -> str:
+    """What was found, by model."""
+    all_runs = [run for runs in found.values() for run in runs]
     count = lambda outcome: sum(run.outcome == outcome for run in all_runs)
     still = sum(run.frozen > 0 for run in all_runs)
-    steps = sorted({KINDS[name]().num_steps for name in names})
+    steps = sorted({KINDS[name]().num_steps for name in found})
     return f"""## Models of many kinds
 
-Fourteen ordinary models with made-up data, as users write them
+{len(found)} ordinary models with made-up data, as users write them
 (`benchmarks/accuracy/kinds_models.py`), run by `ContourSGLD` with {WARMUP} draws of warm-up and
 {DRAWS:,} draws of {CHAINS} chains, {SEEDS} seeds each, from NumPyro's own starts. Nothing is given
 but `num_steps`, which is {" or ".join(str(n) for n in steps)} (fewer for the differential
-equation). A run is right
-if no mean of a coordinate is off by more than {MEAN:g} posterior standard deviations, compared with
-10,000 draws of NUTS over all rows, and for the funnel with its exact mean and scale. The columns of
-errors give the median and the largest of the seeds. A chain is frozen if its draws spread in no
-coordinate by {FROZEN:.0%} of the posterior's standard deviation.
+equation). A run is right if no mean of a coordinate is off by more than {MEAN:g} posterior standard
+deviations, compared with 10,000 draws of NUTS over all rows, and for the funnel with its exact mean
+and scale. The columns of errors give the median and the largest of the seeds. A chain is frozen if
+its draws spread in no coordinate by {FROZEN:.0%} of the posterior's standard deviation.
 
 Of {len(all_runs)} runs {count(OUTCOMES[0])} are right and faultless, {count(OUTCOMES[1])} right but
 called bad, {count(OUTCOMES[2])} wrong and called bad, and {count(OUTCOMES[3])} wrong though called
 faultless. {still} have a frozen chain.
 
-{markdown_table(HEADER, rows)}"""
+{markdown_table(HEADER, [row(name, runs) for name, runs in found.items()])}"""
