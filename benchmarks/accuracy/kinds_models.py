@@ -258,10 +258,12 @@ def covariance() -> Kind:
         mean = numpyro.sample("mean", dist.Normal(0, 10).expand([3]).to_event(1))
         scales = numpyro.sample("scales", dist.HalfNormal(3).expand([3]).to_event(1))
         root = numpyro.sample("root", dist.LKJCholesky(3, 1.0))
+        numpyro.deterministic("correlations", (root @ root.T)[jnp.tril_indices(3, -1)])
         normal = dist.MultivariateNormal(mean, scale_tril=scales[:, None] * root)
         numpyro.sample("y", normal, obs=y)
 
-    return Kind(model, (y,))
+    # Some entries of the root are constants.
+    return Kind(model, (y,), sites=("mean", "scales", "correlations"))
 
 
 def student() -> Kind:
