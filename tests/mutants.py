@@ -43,6 +43,13 @@ MUTANTS = [
     Mutant("core/arrays", ">> 9)", ">> 10)", "core/arrays"),
     Mutant("core/arrays", "+ (b - of_b)", "- (b - of_b)", "models"),
     Mutant("core/arrays", "size >= 2**32", "size < 2**32", "core/arrays"),
+    Mutant(
+        "core/arrays/factors.py",
+        "_stretched(factor, factor.scales * gradient)",
+        "factor.scales * _stretched(factor, gradient)",
+        "core/arrays",
+    ),
+    Mutant("core/arrays/factors.py", "across = 2 * scales", "across = scales", "core/arrays"),
     # diffusions
     Mutant(
         "core/diffusions/langevin.py",
@@ -92,9 +99,9 @@ MUTANTS = [
         "adaptation/whitening.py", "jnp.sqrt(1 + shares)", "jnp.sqrt(1 + 0 * shares)", "adaptation"
     ),
     Mutant("adaptation/whitening.py", "exact @ turn)", "exact)", "adaptation"),
-    Mutant("adaptation/whitening.py", "origin=position", "origin=frame.origin", "adaptation"),
+    Mutant("adaptation/turning.py", "origin=position", "origin=frame.origin", "adaptation"),
     Mutant(
-        "adaptation/whitening.py",
+        "adaptation/turning.py",
         "(found.condition >= frame.turns_from)",
         "(found.condition < frame.turns_from)",
         "adaptation kernels",
@@ -187,7 +194,15 @@ MUTANTS = [
     Mutant("adaptation", "weights, 0.01)", "weights, 0.2)", "adaptation"),
     Mutant("adaptation", "low - _MARGIN * sd", "low + _MARGIN * sd", "adaptation"),
     Mutant("adaptation", "step_size * noise / 2", "2 * step_size * noise", "adaptation"),
-    Mutant("adaptation", "jnp.sqrt(signal /", "(signal /", "adaptation"),
+    Mutant("adaptation/tune.py", "jnp.sqrt(signal /", "(signal /", "adaptation"),
+    Mutant("adaptation/low_rank.py", "rows[1::2] @ basis", "rows[::2] @ basis", "adaptation"),
+    Mutant(
+        "adaptation/low_rank.py",
+        "- (rows @ directions) @ directions.T",
+        "",
+        "adaptation kernels/test_low_rank_preconditioner.py",
+    ),
+    Mutant("adaptation/rows.py", "difference / 2**0.5", "difference", "adaptation"),
     Mutant("adaptation", "mean + deviation / count", "mean + deviation", "adaptation"),
     Mutant("adaptation", "2 * NOISE_SHARE * ", "20 * NOISE_SHARE * ", "adaptation"),
     # models

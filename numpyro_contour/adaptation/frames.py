@@ -1,4 +1,4 @@
-"""The coordinates in which a chain is tuned, where its preconditioner is dense.
+"""The coordinates in which a chain is tuned, where its preconditioner is dense or of low rank.
 
 They are z with x = x_0 + L z. Everything that is tuned by coordinate, the diagonal preconditioner
 and the noise of the gradient among them, belongs to these coordinates. Without a frame they are
@@ -13,23 +13,32 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.moments import Moments
+from numpyro_contour.adaptation.rows import Rows, no_rows
+from numpyro_contour.core.arrays.factors import LowRank
 
 
-class Frame(NamedTuple):
-    """The coordinates z of one chain, and the second moments there over the steps of a stage."""
+class Products(NamedTuple):
+    """The second moments in a frame over the steps of a stage."""
 
-    #: L, (d, d)
-    factor: jax.Array
-    #: x_0, (d,)
-    origin: jax.Array
-    #: z where the chain is, (d,): summed from its moves, so that L is never inverted; without
-    #: meaning before L was renewed, when z is the position
-    place: jax.Array
     #: sums of the products of deviations from the mean, of z and of the gradient, (d, d) each
     places: jax.Array
     gradients: jax.Array
     #: summed products of the gradient's noise between minibatches, (d, d)
     noise: jax.Array
+
+
+class Frame(NamedTuple):
+    """The coordinates z of one chain, and what is kept of the steps of a stage to renew them."""
+
+    #: L, (d, d) or of low rank
+    factor: jax.Array | LowRank
+    #: x_0, (d,)
+    origin: jax.Array
+    #: z where the chain is, (d,): summed from its moves, so that L is never inverted; without
+    #: meaning before L was renewed, when z is the position
+    place: jax.Array
+    #: what is kept of the steps: rows where L is of low rank
+    seen: Products | Rows
     #: the condition number that a diagonal has to leave for L to be renewed first
     turns_from: jax.Array
     #: whether it was renewed
@@ -40,35 +49,43 @@ class Frame(NamedTuple):
         return jnp.where(self.turned, self.place, position)
 
 
-def first_frame(position: jax.Array, turns_from: float = 0.0) -> Frame:
+def first_frame(position: jax.Array, turns_from: float = 0.0, rank: int | None = None) -> Frame:
     """The coordinates of the position itself.
 
     Args:
         position: where the chain starts, (d,).
         turns_from: the condition number that a diagonal preconditioner has to leave for another one
             to be taken. Defaults to 0, for any.
+        rank: the most directions in which L may differ from a diagonal. Defaults to None, for a
+            dense L.
     """
-    size = position.shape[0]
-    zeros = jnp.zeros((size, size), position.dtype)
-    eye = jnp.eye(size, dtype=position.dtype)
-    least = jnp.asarray(turns_from, position.dtype)
-    return Frame(
-        eye, jnp.zeros_like(position), position, zeros, zeros, zeros, least, jnp.zeros((), bool)
-    )
+    size, dtype = position.shape[0], position.dtype
+    factor: jax.Array | LowRank
+    seen: Products | Rows
+    if rank is None:
+        factor, seen = jnp.eye(size, dtype=dtype), _no_products(position)
+    else:
+        rank = min(rank, size)
+        factor = LowRank(
+            jnp.ones_like(position), jnp.zeros((size, rank), dtype), jnp.ones((rank,), dtype)
+        )
+        seen = no_rows(position)
+    least = jnp.asarray(turns_from, dtype)
+    return Frame(factor, jnp.zeros_like(position), position, seen, least, jnp.zeros((), bool))
 
 
 def with_products(
-    frame: Frame,
+    seen: Products,
     place: jax.Array,
     before: Moments,
     after: Moments,
     gradient: jax.Array,
     noise: jax.Array | None,
-) -> Frame:
-    """The frame with the second moments after one more step.
+) -> Products:
+    """The second moments after one more step.
 
     Args:
-        frame: the frame.
+        seen: the second moments.
         place: z where the step begins, (d,).
         before: the moments before the step, in the frame.
         after: the moments after it.
@@ -78,15 +95,19 @@ def with_products(
     """
     places = jnp.outer(place - before.position, place - after.position)
     gradients = jnp.outer(gradient - before.gradient, gradient - after.gradient)
-    frame = frame._replace(places=frame.places + places, gradients=frame.gradients + gradients)
+    seen = seen._replace(places=seen.places + places, gradients=seen.gradients + gradients)
     if noise is None:
-        return frame
+        return seen
     # As for the moments: the first gradient may be that of another estimator.
     new = jnp.where(before.steps == 0, 0.0, 0.5 * jnp.outer(noise, noise))
-    return frame._replace(noise=frame.noise + new)
+    return seen._replace(noise=seen.noise + new)
 
 
-def without_products(frame: Frame) -> Frame:
+def unseen(frame: Frame) -> Frame:
     """The frame at the start of a stage."""
-    zeros = jnp.zeros_like(frame.places)
-    return frame._replace(places=zeros, gradients=zeros, noise=zeros)
+    return frame._replace(seen=jax.tree.map(jnp.zeros_like, frame.seen))
+
+
+def _no_products(position: jax.Array) -> Products:
+    zeros = jnp.zeros((position.shape[0],) * 2, position.dtype)
+    return Products(zeros, zeros, zeros)

@@ -40,7 +40,7 @@ class Tuning(NamedTuple):
     energy_noise: jax.Array
     moments: Moments
     descent: Descent
-    #: the coordinates that are tuned where the preconditioner is dense; () for the position's own
+    #: the coordinates that are tuned where M is not diagonal; () for the position's own
     frame: Frame | tuple[()] = ()
 
     @property

@@ -1,30 +1,19 @@
-"""A dense preconditioner from the moves of a stage: turned coordinates in which M is 1."""
+"""A dense preconditioner from second moments: turned coordinates in which M is 1."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging
-from numpyro_contour.adaptation.frames import without_products
-from numpyro_contour.adaptation.moments import no_moments
-from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.tune import REACH, SLOPE_SHARE, TUNE
-from numpyro_contour.adaptation.tuning import Tuning, largest_step_size, positive_or_one
-from numpyro_contour.adaptation.warmup import progress
-from numpyro_contour.schedules import Schedule
+from numpyro_contour.adaptation.tuning import positive_or_one
 
-# What is added to second moments of n steps, over n: directions that n steps say nothing of keep
-# the scale that they have.
-_SHRINKAGE = 0.005
-# The least share of a gradient's variance that is not taken for noise.
-_LEAST_SIGNAL = 1e-3
-# Fewer steps than so many for each coordinate say less than the diagonal.
-_STEPS_A_COORDINATE = 5
+#: What is added to second moments of n steps, over n: directions that n steps say nothing of keep
+#: the scale that they have.
+SHRINKAGE = 0.005
+#: The least share of a gradient's variance that is not taken for noise.
+LEAST_SIGNAL = 1e-3
 
 
 class Whitening(NamedTuple):
@@ -69,7 +58,7 @@ def whitening(
     root, inverse = vectors * jnp.sqrt(values), vectors / jnp.sqrt(values)
     noisy, turn = jnp.linalg.eigh(_symmetric(inverse.T @ noise @ inverse))
     # The share of each direction's variance that is signal.
-    signal = (root @ turn) * jnp.sqrt(jnp.clip(1 - noisy, _LEAST_SIGNAL, 1.0))
+    signal = (root @ turn) * jnp.sqrt(jnp.clip(1 - noisy, LEAST_SIGNAL, 1.0))
     values, vectors = _decomposed(places)
     spread = vectors * jnp.sqrt(values)
     _, singular, turn = jnp.linalg.svd(signal.T @ spread)
@@ -96,77 +85,3 @@ def _decomposed(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Eigenvalues of a symmetric matrix, not below what rounding leaves, and eigenvectors."""
     values, vectors = jnp.linalg.eigh(_symmetric(matrix))
     return jnp.maximum(values, _eps(values) * values[-1]), vectors
-
-
-def turned(
-    tuning: Tuning, position: jax.Array, temperature: jax.Array, renews: jax.Array
-) -> Tuning:
-    """What is tuned after a stage, in coordinates in which the preconditioner is 1.
-
-    Args:
-        tuning: what is tuned, with its diagonal renewed and the moments of the stage.
-        position: where the chain is, (d,).
-        temperature: tau.
-        renews: whether the preconditioner is renewed after this stage.
-    """
-    frame, moments = tuning.frame, tuning.moments
-    assert frame
-    count, size = jnp.maximum(moments.steps, 1), position.shape[0]
-    # By the diagonal that was found first: second moments are then of one size.
-    scale = jnp.sqrt(tuning.preconditioner)
-    added = _SHRINKAGE / count * jnp.eye(size)
-    mean = moments.gradient * scale
-    found = whitening(
-        frame.places / count / jnp.outer(scale, scale) + added,
-        frame.gradients / count * jnp.outer(scale, scale)
-        + SLOPE_SHARE * jnp.outer(mean, mean)
-        + added,
-        frame.noise / jnp.maximum(count - 1, 1) * jnp.outer(scale, scale),
-        temperature,
-    )
-    factor = (frame.factor * scale) @ found.factor
-    usable = jnp.isfinite(factor).all() & jnp.isfinite(found.noise).all()
-    renews &= usable & (count >= _STEPS_A_COORDINATE * size)
-    renews &= frame.turned | (found.condition >= frame.turns_from)
-    moved = tuning._replace(
-        preconditioner=jnp.ones_like(scale),
-        gradient_noise=found.noise,
-        frame=frame._replace(
-            factor=factor,
-            origin=position,
-            place=jnp.zeros_like(position),
-            turned=jnp.ones((), bool),
-        ),
-    )
-    log_step = tuning.step_size.log_value + jnp.log(found.stiffness)
-    log_step = jnp.minimum(log_step, jnp.log(largest_step_size(moved, temperature)))
-    moved = moved._replace(step_size=initial_dual_averaging(log_step, REACH))
-    chosen = jax.tree.map(lambda a, b: jnp.where(renews, a, b), moved, tuning)
-    return chosen._replace(moments=no_moments(size), frame=without_products(chosen.frame))
-
-
-def with_frames_turned(
-    plan: Plan, lift: Callable, temperature: Schedule, before: Any, after: Any
-) -> Any:
-    """The states of all chains after a measured draw, with the coordinates of the next stage.
-
-    Chains share their plan: the decompositions are only made where a stage ends.
-
-    Args:
-        plan: the plan of the warm-up.
-        lift: makes a function of one chain one of all chains.
-        temperature: schedule of tau.
-        before: the state of all chains before the draw.
-        after: the state after it, with a field `warmup`.
-    """
-    if not after.warmup.tuning.frame:
-        return after
-    here = lift(lambda warmup: progress(plan, warmup))(before.warmup)
-    renews = plan.flag("searches", here.number) & (here.number != plan.last(TUNE))
-
-    def turn(state: Any, renews: jax.Array) -> Any:
-        chain = state.sampler.chain
-        tuning = turned(state.warmup.tuning, chain.position, temperature(chain.steps), renews)
-        return state._replace(warmup=state.warmup._replace(tuning=tuning))
-
-    return lax.cond(jnp.any(here.ends), lift(turn), lambda state, _: state, after, renews)

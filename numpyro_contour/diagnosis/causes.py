@@ -83,7 +83,7 @@ def _correlation(
     factor, direction = slowdown(found)
     if factor < _SLOWDOWN:
         return ""
-    # Where it was asked for, its windows were too short.
+    # Where it was asked for, its windows were too short; eight directions may be too few.
     dense = "raise `num_warmup`" if preconditioner == "dense" else "try `preconditioner='dense'`"
     slow = f"slows chains down some {_about(factor)} times, whatever the scale of each coordinate"
     parts = np.abs(direction)

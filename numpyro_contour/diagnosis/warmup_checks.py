@@ -148,7 +148,8 @@ def _relaxation(group: xr.Dataset, temperature: float) -> list[Verdict]:
     if "relaxation_times" not in group or temperature <= 0:
         return []
     noise = group["preconditioner"].values * group["gradient_noise"].values ** 2 / temperature
-    if "preconditioner_matrix" in group:  # else the product is what this is
+    # Else the product is what this is.
+    if "preconditioner_matrix" in group or "preconditioner_directions" in group:
         noise = group["preconditioner_noise"].values
     times = np.where(noise > 0.5, group["relaxation_times"].values, np.inf)
     chain, coordinate = (int(i) for i in np.unravel_index(np.argmin(times), times.shape))

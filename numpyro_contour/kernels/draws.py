@@ -13,8 +13,8 @@ from jax import random
 from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.turning import with_frames_turned
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
-from numpyro_contour.adaptation.whitening import with_frames_turned
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.window import Trace, Window, run_window

@@ -11,6 +11,7 @@ import numpy as np
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.frames import Frame, first_frame
+from numpyro_contour.adaptation.low_rank import MOST_DENSE, rank_of
 from numpyro_contour.adaptation.tuning import LARGEST_STEP_SIZE, Tuning, initial_tuning
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.core.diffusions import Diffusion, rmsprop, whitened
@@ -22,7 +23,7 @@ from numpyro_contour.schedules import Schedule, as_schedule
 _MOST_COORDINATES = 50
 
 #: the forms of a preconditioner that is found in the warm-up
-FORMS = ("diag", "dense")
+FORMS = ("diag", "low-rank", "dense")
 
 
 @dataclass(frozen=True)
@@ -97,21 +98,23 @@ class Scaling:
 
         Args:
             z: an unconstrained position.
-            turns_from: the condition number that a diagonal has to leave for a dense preconditioner
+            turns_from: the condition number that a diagonal has to leave for another preconditioner
                 to be taken without being asked for; infinite where it never is taken.
 
         Raises:
-            ValueError: a dense preconditioner is asked for and cannot be taken.
+            ValueError: one that is not diagonal is asked for and cannot be taken.
         """
         first = None if self.step_size is None else self.step_size(jnp.zeros((), jnp.int32))
         # With a preconditioner of the user's the scale of the steps is the user's too.
         limit = LARGEST_STEP_SIZE if self.finds_preconditioner else np.inf
         flat = ravel(z)
         frame: Frame | tuple[()] = ()
-        if self.form == "dense":
+        if self.form in ("low-rank", "dense"):
             if turns_from == np.inf:
-                raise checks.fail("preconditioner", "dense", "None where `barrier` is given")
-            frame = first_frame(flat)
+                takes = "None or 'diag' where `barrier` is given"
+                raise checks.fail("preconditioner", self.form, takes)
+            few = self.form == "low-rank" and flat.shape[0] > MOST_DENSE
+            frame = first_frame(flat, rank=rank_of(flat.shape[0]) if few else None)
         elif self._chooses(flat.shape[0]) and turns_from < np.inf:
             frame = first_frame(flat, turns_from)
         given = self.given_preconditioner(z)
@@ -168,7 +171,7 @@ class Scaling:
 def _check_preconditioner(value: Any) -> None:
     if isinstance(value, str):
         if value not in (*FORMS, "identity", "rmsprop"):
-            takes = "None, 'diag', 'dense', 'identity', 'rmsprop' or a pytree like z"
+            takes = "None, 'diag', 'low-rank', 'dense', 'identity', 'rmsprop' or a pytree like z"
             raise checks.fail("preconditioner", value, takes)
         return
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]

@@ -28,8 +28,9 @@ class SGLD(Kernel):
             find it in the warm-up, which needs `num_warmup` of at least 20 draws.
         preconditioner: the form of M, which the warm-up finds together with the step size: "diag"
             for a diagonal, "dense" for all of M, where coordinates are so correlated that no
-            diagonal helps (a step then takes :math:`4 d^2` operations more); or the diagonal of M,
-            a pytree like z; "identity"; "rmsprop", running means of squared gradients with decay
+            diagonal helps (a step then takes :math:`4 d^2` operations more), "low-rank" for a
+            diagonal and up to eight directions, in many coordinates; or the diagonal of M, a pytree
+            like z; "identity"; "rmsprop", running means of squared gradients with decay
             0.99 (pSGLD), which needs `step_size`; or None (default). It is then 1 where the step
             size is given, and else a diagonal, or dense in up to 50 coordinates where a diagonal
             leaves a condition number of at least 10 (100 for kernels that move between modes).

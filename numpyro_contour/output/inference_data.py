@@ -60,7 +60,10 @@ def to_inference_data(
       the standard deviation of the gradient estimate, `gradient_noise`, how much of M that noise
       makes up, `preconditioner_noise`, and how often the chain had time to forget its place while
       draws were collected, `relaxation_times`, of each (chain, coordinate); of a dense M also all
-      of it, `preconditioner_matrix` (chain, coordinate, other_coordinate);
+      of it, `preconditioner_matrix` (chain, coordinate, other_coordinate), and of one of low rank
+      diag(a) + w (S - 1) w', the parts `preconditioner_across` (chain, coordinate),
+      `preconditioner_directions` (chain, coordinate, direction) and `preconditioner_stretches`
+      (chain, direction);
       the standard deviation of the energy estimate, `energy_noise`, also in bin widths,
       `energy_noise_in_bins`; `control_variate`, 1 where it is in use, its `order` (3 for an
       expansion in the data), the number of its `anchors`, of the `passes` over all rows that

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
 from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.adaptation.window import SD_RANGE
+from numpyro_contour.core.arrays.factors import LowRank, diagonal, inverse_transposed
 from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.noise import noise_at_energies, noise_at_energies_text
@@ -78,7 +80,12 @@ def _preconditioner(tuning: Tuning) -> dict[str, Any]:
     """M and the noise of the gradient by coordinate of the position."""
     scales, variances = _float64(tuning.preconditioner), _float64(tuning.gradient_noise)
     values: dict[str, Any] = {}
-    if tuning.frame:
+    if isinstance(tuning.factor, LowRank):
+        lifted = jax.vmap(diagonal)
+        values |= _directions(tuning.factor, scales)
+        variances = _float64(lifted(inverse_transposed(tuning.factor), tuning.gradient_noise))
+        scales = _float64(lifted(tuning.factor, tuning.preconditioner))
+    elif tuning.frame:
         factor = _float64(tuning.factor)
         back = np.linalg.inv(factor).swapaxes(-1, -2)  # gradients of the position
         matrix = (factor * scales[:, None]) @ factor.swapaxes(-1, -2)
@@ -89,6 +96,17 @@ def _preconditioner(tuning: Tuning) -> dict[str, Any]:
     values["preconditioner"] = (("chain", "coordinate"), scales)
     values["gradient_noise"] = (("chain", "coordinate"), np.sqrt(variances))
     return values
+
+
+def _directions(factor: LowRank, scales: np.ndarray) -> dict[str, Any]:
+    """M as the diagonal matrix of the first and the products of the columns of the second."""
+    within = _float64(factor.scales) ** 2 * scales
+    columns = _float64(factor.scales)[..., None] * _float64(factor.directions)
+    return {
+        "preconditioner_across": (("chain", "coordinate"), within),
+        "preconditioner_directions": (("chain", "coordinate", "direction"), columns),
+        "preconditioner_stretches": (("chain", "direction"), _float64(factor.stretches) ** 2),
+    }
 
 
 def noise_text(run: FinishedRun) -> str | None:

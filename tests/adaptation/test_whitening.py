@@ -9,8 +9,9 @@ from jax import random
 from numpyro_contour.adaptation.frames import first_frame
 from numpyro_contour.adaptation.measured_move import measured_move
 from numpyro_contour.adaptation.tuning import initial_tuning
+from numpyro_contour.adaptation.turning import turned
 from numpyro_contour.adaptation.warmup import end_measured_stage
-from numpyro_contour.adaptation.whitening import turned, whitening
+from numpyro_contour.adaptation.whitening import whitening
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
 
@@ -125,7 +126,7 @@ def test_too_few_steps_keep_the_diagonal():
     seen, tuning = tuned(turned_scales(1e4), 4 * SIZE)
     np.testing.assert_array_equal(tuning.factor, np.eye(SIZE))
     assert float(tuning.moments.steps) == 0.0
-    np.testing.assert_array_equal(tuning.frame.places, 0.0)
+    np.testing.assert_array_equal(tuning.frame.seen.places, 0.0)
     assert float(seen[0][1].moments.steps) == 4 * SIZE
 
 

@@ -235,5 +235,5 @@ def test_diag_by_name_and_many_coordinates_stay_diagonal():
 def test_a_barrier_takes_no_dense_preconditioner():
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), barrier=10.0)
     assert not kernel.init(jax.random.key(0), 100, jnp.zeros(2)).warmup.tuning.frame
-    with pytest.raises(ValueError, match=r"`preconditioner`.*'dense'"):
+    with pytest.raises(ValueError, match=r"None or 'diag' where `barrier`.*'dense'"):
         ContourSGLD(potential_fn=lambda x: x**2, barrier=10.0, preconditioner="dense")

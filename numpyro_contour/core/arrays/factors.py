@@ -1,19 +1,49 @@
-"""Factors L of a matrix M = L L': between a position x and coordinates z in which M is 1."""
+"""Factors L of a matrix M = L L': between a position x and coordinates z in which M is 1.
+
+A factor is a matrix (d, d), a `LowRank`, or () for the identity.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+
+
+class LowRank(NamedTuple):
+    r"""A factor that scales coordinates and stretches a few directions.
+
+    .. math:: L = D \bigl(I + U (S - I)\, U^\top\bigr)
+
+    Neither L nor its inverse is ever formed: each product takes 4 d r operations.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour.core.arrays.factors import LowRank, displacement
+        >>> along = jnp.array([[0.6], [0.8]])
+        >>> factor = LowRank(jnp.ones(2), along, jnp.array([10.0]))
+        >>> displacement(factor, jnp.array([0.6, 0.8])).round(3).tolist()
+        [6.0, 8.0]
+    """
+
+    #: the diagonal of D, above 0, (d,)
+    scales: jax.Array
+    #: U, orthonormal columns, (d, r); columns of zeros stretch nothing
+    directions: jax.Array
+    #: the diagonal of S, above 0, (r,)
+    stretches: jax.Array
 
 
 def displacement(factor: Any, move: jax.Array) -> jax.Array:
     """L v: a move in the coordinates z as one of the position.
 
     Args:
-        factor: L, (d, d), or () for the identity.
+        factor: L.
         move: v, (d,).
     """
+    if isinstance(factor, LowRank):
+        return factor.scales * _stretched(factor, move)
     return move if isinstance(factor, tuple) else factor @ move
 
 
@@ -21,9 +51,11 @@ def slope(factor: Any, gradient: jax.Array) -> jax.Array:
     """L' g: a gradient in the position as one in the coordinates z.
 
     Args:
-        factor: L, (d, d), or () for the identity.
+        factor: L.
         gradient: g, (d,).
     """
+    if isinstance(factor, LowRank):
+        return _stretched(factor, factor.scales * gradient)
     return gradient if isinstance(factor, tuple) else gradient @ factor
 
 
@@ -31,7 +63,27 @@ def diagonal(factor: Any, scales: jax.Array) -> jax.Array:
     """The diagonal of L D L', (d,).
 
     Args:
-        factor: L, (d, d), or () for the identity.
+        factor: L.
         scales: the diagonal of D, (d,).
     """
+    if isinstance(factor, LowRank):
+        directions = factor.directions
+        more = directions * (factor.stretches - 1)
+        within = directions.T @ (scales[:, None] * directions)
+        squares = jnp.sum((more @ within) * more, -1)
+        across = 2 * scales * jnp.sum(more * directions, -1)
+        return factor.scales**2 * (scales + across + squares)
     return scales if isinstance(factor, tuple) else factor**2 @ scales
+
+
+def inverse_transposed(factor: Any) -> Any:
+    """The factor that makes a gradient in the position of one in the coordinates z."""
+    if isinstance(factor, LowRank):
+        return LowRank(1 / factor.scales, factor.directions, 1 / factor.stretches)
+    return factor if isinstance(factor, tuple) else jnp.linalg.inv(factor).T
+
+
+def _stretched(factor: LowRank, v: jax.Array) -> jax.Array:
+    """(I + U (S - I) U') v, (d,)."""
+    along = v @ factor.directions
+    return v + factor.directions @ ((factor.stretches - 1) * along)

@@ -1,4 +1,4 @@
-"""Any diffusion in coordinates that a factor turns and scales: a dense preconditioner."""
+"""Any diffusion in coordinates that a factor turns and scales: dense preconditioners and others."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.core.arrays.factors import displacement, slope
+from numpyro_contour.core.arrays.factors import LowRank, displacement, slope
 from numpyro_contour.core.diffusions.diffusion import Diffusion, Proposal, Step
 
 
-def whitened(diffusion: Diffusion, factor: jax.Array) -> Diffusion:
+def whitened(diffusion: Diffusion, factor: jax.Array | LowRank) -> Diffusion:
     r"""A diffusion that moves z, where :math:`x = x_0 + L z`, for a chain that stays in x.
 
     .. math:: x_{k+1} = x_k + L\, \Delta(L^\top \nabla \tilde U(x_k))
@@ -26,7 +26,7 @@ def whitened(diffusion: Diffusion, factor: jax.Array) -> Diffusion:
     Args:
         diffusion: for instance `langevin()`; of its arguments `preconditioner` and
             `gradient_noise` are in the coordinates z.
-        factor: L, (d, d), of full rank.
+        factor: L, (d, d), of full rank; or a `LowRank` beside a diagonal.
 
     Returns:
         A `Diffusion` of positions (d,); its memory is that of `diffusion`, in the coordinates z.

@@ -46,6 +46,9 @@ _DECIDED = {
     "weight": "consistent",
 }
 
+# What else says the same as a default: the scales of a climb are by coordinate.
+_SAME = {"preconditioner": "diag"}
+
 # A warm-up has a stage for each of its rows, and learns theta from nothing.
 _LEAST_WARMUP = 50
 
@@ -182,9 +185,11 @@ def climbing_instead_of(barrier: float, arguments: dict[str, Any]) -> Climbing:
     barrier = checks.positive("barrier", barrier)
     for name, default in _DECIDED.items():
         value = arguments.get(name, default)
-        same = isinstance(value, str | float | int) and value == default
+        allowed = [default, *([_SAME[name]] if name in _SAME else [])]
+        same = isinstance(value, str | float | int) and value in allowed
         if value is not default and not same:
-            raise checks.fail(name, value, f"{default!r} where `barrier` is given")
+            takes = " or ".join(map(repr, allowed))
+            raise checks.fail(name, value, f"{takes} where `barrier` is given")
     own = {
         name: arguments[name]
         for name in ("num_bins", "gain", "rho", "collect_theta")

@@ -1,0 +1,192 @@
+"""A preconditioner of low rank beside a diagonal, from rows of a stage, without d x d matrices."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from numpyro_contour.adaptation.rows import Rows
+from numpyro_contour.adaptation.tune import SLOPE_SHARE
+from numpyro_contour.adaptation.tuning import TINY, positive_or_one
+from numpyro_contour.adaptation.whitening import LEAST_SIGNAL, SHRINKAGE, Whitening, whitening
+from numpyro_contour.core.arrays.factors import LowRank, slope
+
+#: the most directions in which the preconditioner differs from a diagonal
+RANK = 8
+#: the most coordinates of which a dense preconditioner is no dearer, and better
+MOST_DENSE = 2 * RANK
+# Variances that are not so many times more or less than the diagonal says may be chance.
+_LEAST_STRETCH = 2.0
+# Rounds in which diagonal and directions are found in turn.
+_ROUNDS = 3
+# Powers of the covariances by which the directions of most variance are found.
+_POWERS = 8
+# What a direction takes of a coordinate that lies in it altogether is 0 / 0: so much of the mean
+# over coordinates is added.
+_REST = 1e-6
+
+
+def rank_of(size: int) -> int:
+    """The most directions for so many coordinates: twice as many are tried, and most are not."""
+    return max(1, min(RANK, size // 4))
+
+
+class FoundLowRank(NamedTuple):
+    """What the rows of a stage suggest."""
+
+    factor: LowRank
+    #: the variances of the gradient's noise in the coordinates of `factor`, (d,)
+    noise: jax.Array
+    #: how many times longer than now the slowest direction would take with the diagonal alone
+    condition: jax.Array
+    #: rows that say something
+    rows: jax.Array
+
+
+class _Scaled(NamedTuple):
+    """Deviations of positions, gradients and their noise by rows, in one scale; the mean slope."""
+
+    places: jax.Array
+    gradients: jax.Array
+    noise: jax.Array
+    slope: jax.Array
+
+    def by(self, scales: jax.Array) -> _Scaled:
+        """In coordinates that are so many times as wide."""
+        return _Scaled(self.places / scales, *(x * scales for x in self[1:]))
+
+
+def low_rank(rows: Rows, variances: jax.Array, temperature: jax.Array) -> FoundLowRank:
+    r"""The preconditioner of low rank that rows of a stage suggest.
+
+    .. math:: M = D^{1/2} \bigl(I + U (S - I)\, U^\top\bigr) D^{1/2}
+
+    In the coordinates in which D is 1 the directions are sought among those in which positions or
+    gradients vary most. There M is found as a dense one is, by `whitening`; the r directions in
+    which it differs most from 1 are kept. D then is what the moves across these directions
+    suggest, and both are found again.
+
+    Directions come from every second row and their variances from the others: of many coordinates
+    some combination always varies much in the rows by which it was chosen, by chance.
+
+    Args:
+        rows: the rows.
+        variances: a first D, (d,).
+        temperature: tau.
+
+    Source: Seyboldt, Carlson and Carpenter (2024), *Preconditioning Hamiltonian Monte Carlo by
+    minimizing Fisher divergence*, section 3.3, for low rank without noise.
+    """
+    moves, filled = _deviations(rows)
+    count = jnp.sum(filled)
+
+    def found(scales: jax.Array) -> tuple[jax.Array, jax.Array]:
+        scaled = moves.by(scales)
+        return _directions(*_within(scaled, _basis(scaled, filled), filled, temperature))
+
+    def refined(_: Any, scales: jax.Array) -> jax.Array:
+        directions, _ = found(scales)
+        return scales * _scales_across(moves.by(scales), directions, count, temperature)
+
+    # At first all that varies much is left out: the diagonal is that of the many others.
+    scales = jnp.sqrt(variances)
+    begun = moves.by(scales)
+    basis = _basis(begun, filled)
+    _, left = _within(begun, basis, filled, temperature)
+    scales = scales * _scales_across(begun, basis, count, temperature)
+    scales = lax.fori_loop(0, _ROUNDS, refined, scales)
+    directions, values = found(scales)
+    factor = LowRank(scales, directions, jnp.sqrt(values))
+    noise = jnp.mean(jax.vmap(lambda x: slope(factor, x))(moves.noise) ** 2, 0)
+    noise = noise * len(filled) / jnp.maximum(count, 1)
+    return FoundLowRank(factor, noise, left.condition, count)
+
+
+def _deviations(rows: Rows) -> tuple[_Scaled, jax.Array]:
+    filled = jnp.any(rows.gradients != 0, -1)
+    count = jnp.maximum(jnp.sum(filled), 1)
+
+    def centred(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # In two steps: positions far from 0 would lose their last digits.
+        first = x[jnp.argmax(filled)]
+        x = jnp.where(filled[:, None], x - first, 0.0)
+        mean = jnp.sum(x, 0) / count
+        return jnp.where(filled[:, None], x - mean, 0.0), first + mean
+
+    places, _ = centred(rows.places)
+    gradients, mean = centred(rows.gradients)
+    return _Scaled(places, gradients, rows.noise, mean), filled
+
+
+def _basis(moves: _Scaled, filled: jax.Array) -> jax.Array:
+    """The directions in which positions or gradients vary most, orthonormal, (d, 2 r)."""
+    rank = rank_of(moves.places.shape[1])
+    # The mean slope as a row of its own, as in the diagonal.
+    sloping = jnp.sqrt(SLOPE_SHARE * jnp.sum(filled[::2])) * moves.slope
+    gradients = jnp.concatenate([moves.gradients[::2], sloping[None]])
+    both = [_widest(moves.places[::2], rank), _widest(gradients, rank)]
+    return jnp.linalg.qr(jnp.concatenate(both, 1))[0]
+
+
+def _within(
+    moves: _Scaled, basis: jax.Array, filled: jax.Array, temperature: jax.Array
+) -> tuple[jax.Array, Whitening]:
+    """The basis, and the dense preconditioner in it, from the other half of the rows."""
+    count = jnp.maximum(jnp.sum(filled[1::2]), 1)
+    added = SHRINKAGE / count * jnp.eye(basis.shape[1])
+
+    def covariance(rows: jax.Array) -> jax.Array:
+        within = rows[1::2] @ basis
+        return within.T @ within / count
+
+    mean = moves.slope @ basis
+    found = whitening(
+        covariance(moves.places) + added,
+        covariance(moves.gradients) + SLOPE_SHARE * jnp.outer(mean, mean) + added,
+        covariance(moves.noise),
+        temperature,
+    )
+    return basis, found
+
+
+def _directions(basis: jax.Array, found: Whitening) -> tuple[jax.Array, jax.Array]:
+    """U, (d, r), and the eigenvalues of M there, (r,): the half that differs most from 1."""
+    turn, roots, _ = jnp.linalg.svd(found.factor)
+    chosen = jnp.argsort(-jnp.abs(jnp.log(roots)))[: basis.shape[1] // 2]
+    values = roots[chosen] ** 2
+    differs = jnp.abs(jnp.log(values)) > jnp.log(_LEAST_STRETCH)
+    directions = jnp.where(differs, basis @ turn[:, chosen], 0.0)
+    return directions, jnp.where(differs, values, 1.0)
+
+
+def _widest(rows: jax.Array, rank: int) -> jax.Array:
+    """The directions in which rows vary most, orthonormal, (d, rank): by block power iterations.
+
+    An eigendecomposition of the products of all rows would take a hundred times as long.
+    """
+
+    def turned(_: Any, basis: jax.Array) -> jax.Array:
+        return jnp.linalg.qr(rows.T @ (rows @ basis))[0]
+
+    first = rows[jnp.linspace(0, len(rows) - 1, rank).astype(int)]
+    return lax.fori_loop(0, _POWERS, turned, jnp.linalg.qr(first.T)[0])
+
+
+def _scales_across(
+    moves: _Scaled, directions: jax.Array, count: jax.Array, temperature: jax.Array
+) -> jax.Array:
+    """The root of the diagonal that moves across directions suggest, where D is 1, (d,)."""
+
+    def across(rows: jax.Array) -> jax.Array:
+        rest = rows - (rows @ directions) @ directions.T
+        squares = jnp.sum(rest**2, 0) / jnp.maximum(count, 1)
+        return squares + _REST * jnp.mean(squares) + TINY
+
+    noise = across(moves.noise)
+    variance = across(moves.gradients) + SLOPE_SHARE * across(moves.slope[None]) * count
+    signal = jnp.maximum(variance - noise, LEAST_SIGNAL * variance)
+    inverse = jnp.sqrt(signal / across(moves.places)) + noise / positive_or_one(temperature)
+    return 1 / jnp.sqrt(jnp.maximum(inverse, TINY))
