@@ -16,11 +16,6 @@ from numpyro_contour.schedules import Schedule
 FlatteningAt = Callable[[jax.Array], tuple[jax.Array | float, jax.Array | float]]
 
 
-def not_flattened(energy: jax.Array) -> tuple[float, float]:
-    """The density as it is: a log flattening of 0 and a multiplier of 1."""
-    return 0.0, 1.0
-
-
 def advance_adjusted(
     keys: jax.Array,
     chain: Chain,
@@ -28,7 +23,7 @@ def advance_adjusted(
     diffusion: Diffusion,
     step_size: Schedule,
     temperature: Schedule,
-    flattening_at: FlatteningAt = not_flattened,
+    flattening_at: FlatteningAt | None = None,
 ) -> Chain:
     r"""One move on :math:`e^{-U(x) / \tau} / \Psi(U(x))^\zeta`, accepted by Metropolis-Hastings.
 
@@ -44,7 +39,7 @@ def advance_adjusted(
         step_size: schedule of :math:`\epsilon > 0`.
         temperature: schedule of :math:`\tau > 0`.
         flattening_at: from a potential energy to :math:`\zeta \log\Psi` and the multiplier of the
-            drift there. Defaults to 0 and 1, for a density that is not flattened.
+            drift there. None (default) for a density that is not flattened.
 
     Returns:
         The `Chain` after the attempt.
@@ -68,6 +63,8 @@ def advance_adjusted(
     """
     assert diffusion.accept is not None
     tau = temperature(chain.steps)
+    if flattening_at is None:
+        flattening_at = lambda energy: (0.0, 1.0)
     log_flattening, multiplier = flattening_at(chain.potential_energy)
     step = Step(step_size(chain.steps), tau, multiplier)
     proposal = diffusion.propose(keys[0], chain.position, chain.memory, chain.gradient, step)

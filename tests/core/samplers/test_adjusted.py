@@ -94,7 +94,6 @@ def test_a_large_step_on_a_skewed_density_is_exact(diffusion):
     assert 0.1 < share.min() < share.max() < 0.95
 
 
-@pytest.mark.slow
 def test_the_temperature_counts():
     """At tau = 2 it is a gamma of shape 1 and scale 2."""
     sampler = plain(leapfrog(), Constant(1.0), Constant(2.0))
