@@ -30,6 +30,8 @@ BENCHMARKS = {
             "minibatches.peers_on_rows": "Which sampler weighs such modes best in as many rows?",
             "accuracy.crossings": "What do the partition and the noise do to crossings?",
             "accuracy.moving_theta": "What bias comes from a theta that still moves?",
+            "accuracy.jumps": "Are energies that jump answered right, or called bad?",
+            "accuracy.curvature": "What is gained by Metropolis-Hastings where curvature varies?",
             "accuracy.coverage": "Do reported Monte Carlo errors agree with replicate runs?",
             "accuracy.one_chain": "Are wrong answers of one chain, or of four, called faultless?",
             "accuracy.diagnose": "Does `diagnose` find broken runs, and pass correct ones?",

@@ -94,6 +94,43 @@ MUTANTS = [
         "slope(factor, before), after",
         "core/diffusions",
     ),
+    Mutant(
+        "core/diffusions/whitened.py",
+        "slope(factor, gradient), step, log_ratio",
+        "gradient, step, log_ratio",
+        "core/samplers/test_adjusted.py",
+    ),
+    *(
+        Mutant("core/diffusions/leapfrog.py", old, new, "core/samplers/test_adjusted.py")
+        for old, new in (
+            ("a**2 - b**2", "b**2 - a**2"),
+            ("jnp.where(accepted, a, -b)", "jnp.where(accepted, a, b)"),
+            ("attempt.level * jnp.exp(-log_ratio)", "attempt.level * jnp.exp(log_ratio)"),
+            ("jnp.sqrt(1 - c**2) * r", "(1 - c) * r"),
+        )
+    ),
+    *(
+        Mutant("core/samplers/adjusted.py", old, new, "core/samplers/test_adjusted.py")
+        for old, new in (
+            ("energy) / tau", "energy) / tau**2"),
+            ("+ log_flattening - ", "- log_flattening + "),
+            ("flattening_at(energy)", "flattening_at(chain.potential_energy)"),
+            ("jnp.where(finite, log_ratio, -jnp.inf)", "log_ratio"),
+        )
+    ),
+    *(
+        Mutant(place, old, new, "kernels/test_adjusted_kernels.py")
+        for place, old, new in (
+            ("adaptation/confined.py", "spread < _CONFINED", "spread > _CONFINED"),
+            (
+                "adaptation/measured_move.py",
+                "dtype=acceptance.dtype) < acc",
+                "dtype=x.dtype) > acc",
+            ),
+            ("diagnosis/gradient_checks.py", "is_bad = jumps(evidence) and not", "is_bad = not"),
+            ("runs/groups.py", "moved / steps", "steps / moved"),
+        )
+    ),
     Mutant("adaptation/whitening.py", "clip(1 - noisy", "clip(1 + noisy", "adaptation"),
     Mutant(
         "adaptation/whitening.py", "jnp.sqrt(1 + shares)", "jnp.sqrt(1 + 0 * shares)", "adaptation"

@@ -26,6 +26,7 @@ from numpyro_contour.adaptation.warmup import Warmup, progress
 from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
+from numpyro_contour.core.diffusions.leapfrog import SPREAD
 from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.schedules import Schedule
@@ -49,6 +50,7 @@ def measured_move(
     searching: jax.Array,
     exact: bool,
     last: jax.Array | bool = False,
+    adjusted: float | None = None,
 ) -> tuple[Chain, Tuning]:
     r"""One step of descent, or one Langevin step whose acceptance is measured.
 
@@ -73,6 +75,8 @@ def measured_move(
         exact: whether energies and gradients are exact: nothing is evaluated twice then.
         last: whether this is the last move of its stage. After a descent the energies of chains are
             compared: it is made on rows that are the same for all. Defaults to False.
+        adjusted: where moves are accepted with probability alpha, and step sizes drawn anew as
+            `leapfrog` draws them, the mean that alpha is tuned to. None (default) where not.
     """
     x, energy, gradient = chain.position, chain.potential_energy, chain.gradient
     noise = chain.energy_noise
@@ -95,7 +99,10 @@ def measured_move(
     searched = jax.tree.map(
         lambda a, b: jnp.where(descending, a, b), descent.step_size, tuning.step_size
     )
-    rates = jnp.exp(searched.log_value) * metric
+    log_step = searched.log_value
+    if adjusted is not None:
+        log_step -= SPREAD * random.uniform(random.fold_in(keys[0], 2), dtype=x.dtype)
+    rates = jnp.exp(log_step) * metric
     scales = jnp.sqrt(2 * temperature * rates)
     xi = normal(keys[0], x.shape, x.dtype)
 
@@ -130,7 +137,11 @@ def measured_move(
     acceptance = jnp.where(
         finite, jnp.exp(jnp.minimum(jnp.nan_to_num(log_ratio, nan=-jnp.inf), 0.0)), 0.0
     )
-    moves = finite & (~walks | (log_ratio > _BLOW_UP) | (temperature <= 0))
+    if adjusted is not None:
+        made = random.uniform(random.fold_in(keys[0], 1), dtype=acceptance.dtype) < acceptance
+    else:
+        made = (log_ratio > _BLOW_UP) | (temperature <= 0)
+    moves = finite & (~walks | made)
 
     # What a descent by L-BFGS passes tells nothing of where it ends.
     sums = jax.tree.map(
@@ -152,7 +163,7 @@ def measured_move(
     averaged = update_dual_averaging(
         searched,
         acceptance,
-        TARGET_ACCEPTANCE,
+        TARGET_ACCEPTANCE if adjusted is None else adjusted,
         jnp.log(largest_step_size(tuning._replace(preconditioner=metric), temperature)),
     )
 
@@ -210,6 +221,7 @@ def measured_draw(
     num_steps: int,
     exact: bool,
     descends: jax.Array | None = None,
+    adjusted: float | None = None,
 ) -> tuple[Chain, Tuning]:
     """The measured moves of a draw of descent, tuning or settling.
 
@@ -224,6 +236,8 @@ def measured_draw(
         exact: whether energies and gradients are exact.
         descends: whether to descend, where that is known for all chains. None (default) to ask the
             plan of this chain.
+        adjusted: where moves are accepted by Metropolis-Hastings, the mean acceptance that is aimed
+            at. None (default) where they are not.
     """
     here = progress(plan, warmup)
     if descends is None:
@@ -239,6 +253,7 @@ def measured_draw(
         moved = measured_move(
             *(keys, chain, tuning, potential_and_grad, tau, descends, done, searches, exact),
             last=last,
+            adjusted=adjusted,
         )
         return moved, None
 

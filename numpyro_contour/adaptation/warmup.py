@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from numpyro_contour.adaptation.confined import with_walls_felt
 from numpyro_contour.adaptation.energies import (
     Energies,
     Spread,
@@ -108,6 +109,7 @@ def end_measured_draw(
     steps: jax.Array,
     keep_preconditioner: bool,
     keep_step_size: bool,
+    adjusted: bool = False,
 ) -> Warmup:
     """The warm-up after a draw of descent, tuning or settling.
 
@@ -119,6 +121,7 @@ def end_measured_draw(
         steps: steps of the chain so far.
         keep_preconditioner: whether the preconditioner was given.
         keep_step_size: whether the step size was given.
+        adjusted: whether moves are accepted by Metropolis-Hastings. Defaults to False.
     """
     here = progress(plan, warmup)
     moments = tuning.moments
@@ -139,6 +142,7 @@ def end_measured_draw(
         here.number == plan.last(TUNE),
         keep_preconditioner,
         keep_step_size,
+        adjusted,
     )
     tuning = jax.tree.map(lambda a, b: jnp.where(here.ends, a, b), ended, tuning)
     return warmup._replace(tuning=tuning, gain_origin=steps, history=history)
@@ -152,6 +156,7 @@ def end_measured_stage(
     last: jax.Array,
     keep_preconditioner: bool,
     keep_step_size: bool,
+    adjusted: bool = False,
 ) -> Tuning:
     """What is tuned after a stage of measured moves, with sums for the next stage.
 
@@ -163,8 +168,14 @@ def end_measured_stage(
         last: whether it was the last one that did.
         keep_preconditioner: whether the preconditioner was given.
         keep_step_size: whether the step size was given.
+        adjusted: whether moves are accepted by Metropolis-Hastings. Defaults to False.
     """
     moments = tuning.moments
+    if adjusted:
+        felt = with_walls_felt(tuning, moments, temperature)
+        tuning, moments = jax.tree.map(
+            lambda a, b: jnp.where(searched, a, b), felt, (tuning, moments)
+        )
     ended = measure_noise(tuning, moments)
     if not tuning.frame:  # else `with_frames_turned` needs them
         ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))

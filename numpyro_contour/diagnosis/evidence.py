@@ -114,6 +114,11 @@ class Evidence:
         return self.stats["theta"].transpose("chain", ..., "bin").values
 
     @property
+    def adjusted(self) -> bool:
+        """Whether moves were accepted by Metropolis-Hastings."""
+        return bool(self.settings.get("adjusted", 0))
+
+    @property
     def is_contour(self) -> bool:
         """Whether there is an energy partition."""
         return "energy_partition" in self.groups

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.diagnosis.gradient_checks import jumps
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.flatness import counted_share
 
@@ -126,6 +127,9 @@ def equipartition(evidence: Evidence) -> list[Verdict]:
     group = evidence.group("equipartition")
     if group is None:
         why = "The draws were not held against the gradient: too few, or a pass would take long."
+        return [unknown("variances", why)]
+    if jumps(evidence):
+        why = "The potential energy jumps: the gradient says nothing of the variances of the draws."
         return [unknown("variances", why)]
     ratio, mcse = group["ratio"].values, np.maximum(group["mcse"].values, 1e-12)
     off = np.where(np.isfinite(ratio), ratio - 1, np.inf)

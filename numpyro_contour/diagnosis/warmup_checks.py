@@ -8,8 +8,8 @@ import xarray as xr
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, verdict
 
-# Below this mean of the acceptance statistic (0.9 is aimed at) no step size was found.
-_LOWEST_ACCEPTANCE = 0.6
+# Below this share of the acceptance that was aimed at (0.9 or less) no step size was found.
+_LOWEST_ACCEPTANCE = 2 / 3
 # Fewest relaxation times from which anything can be estimated.
 _FEWEST_RELAXATIONS = 10
 # The range of the attribute `energy_sd_range`, for files that were written without it.
@@ -133,14 +133,15 @@ def _step_size(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
     if np.isnan(acceptance).all():
         return []
     chain = int(np.nanargmin(acceptance))
+    lowest = round(_LOWEST_ACCEPTANCE * float(group.attrs["target_acceptance"]), 2)
     words = (
         f"No step size was found for chain {chain}: moves at the final one have a mean acceptance "
         f"of {acceptance[chain]:.2f} where {group.attrs['target_acceptance']} was aimed at "
-        f"(limit {_LOWEST_ACCEPTANCE})."
+        f"(limit {lowest:.2g})."
     )
-    is_bad = acceptance[chain] < _LOWEST_ACCEPTANCE
+    is_bad = acceptance[chain] < lowest
     advice = "Raise `num_warmup`, or give `step_size`."
-    return [verdict("warm-up", acceptance[chain], _LOWEST_ACCEPTANCE, is_bad, words, advice)]
+    return [verdict("warm-up", acceptance[chain], lowest, is_bad, words, advice)]
 
 
 def _relaxation(group: xr.Dataset, temperature: float) -> list[Verdict]:

@@ -31,7 +31,8 @@ class ContourSGHMC(Kernel):
         multiplier_bound, random_field, rho, weight, theta: as for `ContourSGLD`.
         collect_theta, temperature: as for `ContourSGLD`.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`. A
+            step size that is found with `adjusted` is that of Langevin moves of acceptance 0.9.
         init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
@@ -63,8 +64,9 @@ class ContourSGHMC(Kernel):
         momentum: float | None = None,
         friction: float | None = None,
         noise: str = "averaged",
+        adjusted: bool = False,
         **arguments: Unpack[ContourArguments],
     ):
         contour, others = split(arguments)
-        moves, method = underdamped_moves(momentum, friction, noise), Contour(**contour)
+        moves, method = underdamped_moves(momentum, friction, noise, adjusted), Contour(**contour)
         super().__init__(model, potential_fn, moves=moves, method=method, **others)

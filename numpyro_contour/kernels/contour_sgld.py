@@ -35,8 +35,8 @@ class ContourSGLD(Kernel):
             rather than too low. Chains then climb that high: steps grow with the energy and are
             accepted by Metropolis-Hastings, bins widen with the energy, and a warm-up of at least
             50 draws learns theta. It needs exact energies, and it decides `partition`, `zeta`,
-            `step_size`, `preconditioner`, `noise`, the shape of Psi, `random_field`, `weight` and
-            `theta`. None (default) for the contour dynamics above. See `climbing`.
+            `step_size`, `preconditioner`, `noise`, `adjusted`, the shape of Psi, `random_field`,
+            `weight` and `theta`. None (default) for the contour dynamics above. See `climbing`.
         num_bins: bins of a partition that is found. Defaults to 128, with `barrier` to 48.
         zeta: how much the density is flattened: 0 is not at all (plain SGLD), 1 gives all bins
             equal probability. Defaults to 0.75, with `barrier` to 1.
@@ -60,7 +60,7 @@ class ContourSGLD(Kernel):
         collect_theta: whether log theta is collected for each draw, at the cost of
             draws times bins of memory. Defaults to True.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`.
         init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
@@ -94,6 +94,7 @@ class ContourSGLD(Kernel):
         num_bins: int | None = None,
         zeta: float | None = None,
         noise: str = "averaged",
+        adjusted: bool = False,
         **arguments: Unpack[FlatteningArguments],
     ):
         given = {"num_bins": num_bins, "zeta": zeta}
@@ -102,6 +103,10 @@ class ContourSGLD(Kernel):
         method = (
             Contour(**contour)
             if barrier is None
-            else climbing_instead_of(barrier, contour | {"noise": noise} | others)
+            else climbing_instead_of(
+                barrier, contour | {"noise": noise, "adjusted": adjusted} | others
+            )
         )
-        super().__init__(model, potential_fn, moves=langevin_moves(noise), method=method, **others)
+        super().__init__(
+            model, potential_fn, moves=langevin_moves(noise, adjusted), method=method, **others
+        )

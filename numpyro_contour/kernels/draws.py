@@ -46,7 +46,9 @@ class ChainDraws:
         z = find_position(key_position, potential, parts.init_strategy, init_params)
         warmup: Any = ()
         if plan is not None:
-            warmup = initial_warmup(plan, parts.scaling.initial_tuning(z, parts.method.turns_from))
+            turns_from, adjusted = parts.method.turns_from, parts.moves.adjusted
+            tuning = parts.scaling.initial_tuning(z, turns_from, adjusted)
+            warmup = initial_warmup(plan, tuning)
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen
@@ -92,7 +94,7 @@ class ChainDraws:
         rng_key, key = random.split(state.rng_key)
         chain, tuning = measured_draw(
             *(key, plan, state.warmup, state.sampler.chain, energy),
-            *(parts.temperature, parts.num_steps, self.exact, descends),
+            *(parts.temperature, parts.num_steps, self.exact, descends, parts.moves.aims_at),
         )
         warmup = end_measured_draw(
             plan,
@@ -102,6 +104,7 @@ class ChainDraws:
             chain.steps,
             keep_preconditioner=not parts.scaling.finds_preconditioner,
             keep_step_size=not parts.scaling.is_found,
+            adjusted=parts.moves.adjusted,
         )
         sampler = self._sampler(warmup, state.z)
         sampler_state = sampler.relocate(state.sampler, chain)

@@ -127,7 +127,8 @@ class Kernel(MCMCKernel):
     @property
     def default_fields(self) -> tuple[str, ...]:
         """The state fields that are collected for each draw."""
-        return self.parts.method.fields
+        counted = ("moved",) if self.parts.moves.adjusted else ()
+        return (*self.parts.method.fields, *counted)
 
     @property
     def settings(self) -> dict[str, Any]:

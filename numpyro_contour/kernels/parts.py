@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
@@ -33,6 +34,11 @@ class Parts:
     num_steps: int
     draw: str
     init_strategy: Callable
+
+    def __post_init__(self) -> None:
+        if self.moves.adjusted and self.scaling.by_rmsprop:
+            takes = "another one where `adjusted` is True, since it changes with each step"
+            raise checks.fail("preconditioner", "rmsprop", takes)
 
     @property
     def plan(self) -> Plan | None:
@@ -66,6 +72,13 @@ class Parts:
             ValueError: the argument `energy` fits neither the model nor the method.
         """
         result = chosen(self.source.energy, potential, descends=self.plan is not None)
+        if self.moves.adjusted and result != "full":
+            got = "a callable" if callable(result) else repr(result)
+            raise ValueError(
+                "`adjusted` takes False where potential energies are estimates, since moves are "
+                f"accepted by exact ones, but got True with energies from {got}. Leave rows whole, "
+                "or give `energy='full'`."
+            )
         self.method.check_energy(result)
         return result
 

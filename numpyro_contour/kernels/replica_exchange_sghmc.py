@@ -28,7 +28,8 @@ class ReplicaExchangeSGHMC(Kernel):
         temperatures, swap_every, swap, correction_factor: as for `ReplicaExchangeSGLD`.
         momentum, friction: as for `SGHMC`.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`. A
+            step size that is found with `adjusted` is that of Langevin moves of acceptance 0.9.
         init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
@@ -60,9 +61,10 @@ class ReplicaExchangeSGHMC(Kernel):
         momentum: float | None = None,
         friction: float | None = None,
         noise: str = "averaged",
+        adjusted: bool = False,
         **arguments: Unpack[SharedArguments],
     ):
         refuse(arguments, "temperature", "`temperatures` takes all of them")
-        moves = underdamped_moves(momentum, friction, noise)
+        moves = underdamped_moves(momentum, friction, noise, adjusted)
         method = ReplicaExchange(temperatures, swap_every, swap, correction_factor)
         super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

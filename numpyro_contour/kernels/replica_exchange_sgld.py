@@ -35,7 +35,7 @@ class ReplicaExchangeSGLD(Kernel):
         correction_factor: F > 0; larger ones swap more often, at the price of a bias. Defaults to
             1, which is exact for normal noise.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`.
         init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
@@ -68,9 +68,10 @@ class ReplicaExchangeSGLD(Kernel):
         swap: str = "corrected",
         correction_factor: float = 1.0,
         noise: str = "averaged",
+        adjusted: bool = False,
         **arguments: Unpack[SharedArguments],
     ):
         refuse(arguments, "temperature", "`temperatures` takes all of them")
-        moves = langevin_moves(noise)
+        moves = langevin_moves(noise, adjusted)
         method = ReplicaExchange(temperatures, swap_every, swap, correction_factor)
         super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

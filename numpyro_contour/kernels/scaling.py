@@ -93,20 +93,22 @@ class Scaling:
         """Whether the preconditioner follows the gradients."""
         return isinstance(self.preconditioner, str) and self.preconditioner == "rmsprop"
 
-    def initial_tuning(self, z: Any, turns_from: float) -> Tuning:
+    def initial_tuning(self, z: Any, turns_from: float, adjusted: bool = False) -> Tuning:
         """What is tuned, before the first step.
 
         Args:
             z: an unconstrained position.
             turns_from: the condition number that a diagonal has to leave for another preconditioner
                 to be taken without being asked for; infinite where it never is taken.
+            adjusted: whether moves are accepted by Metropolis-Hastings, so that no bias limits the
+                step size. Defaults to False.
 
         Raises:
             ValueError: one that is not diagonal is asked for and cannot be taken.
         """
         first = None if self.step_size is None else self.step_size(jnp.zeros((), jnp.int32))
         # With a preconditioner of the user's the scale of the steps is the user's too.
-        limit = LARGEST_STEP_SIZE if self.finds_preconditioner else np.inf
+        limit = LARGEST_STEP_SIZE if self.finds_preconditioner and not adjusted else np.inf
         flat = ravel(z)
         frame: Frame | tuple[()] = ()
         if self.form in ("low-rank", "dense"):

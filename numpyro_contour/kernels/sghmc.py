@@ -27,7 +27,8 @@ class SGHMC(Kernel):
         friction: instead of c, :math:`\gamma > 0` with :math:`c = e^{-\gamma\sqrt\epsilon}`. None
             (default) for c as `momentum` says.
         model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`. A
+            step size that is found with `adjusted` is that of Langevin moves of acceptance 0.9.
         init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
@@ -55,7 +56,8 @@ class SGHMC(Kernel):
         momentum: float | None = None,
         friction: float | None = None,
         noise: str = "averaged",
+        adjusted: bool = False,
         **arguments: Unpack[OneTemperature],
     ):
-        moves = underdamped_moves(momentum, friction, noise)
+        moves = underdamped_moves(momentum, friction, noise, adjusted)
         super().__init__(model, potential_fn, moves=moves, **arguments)

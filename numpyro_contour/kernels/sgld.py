@@ -54,6 +54,11 @@ class SGLD(Kernel):
             elsewhere "control_variate" where anything is found in warm-up (a chain gives it up
             where it has more noise than the minibatch alone), else "minibatch".
         noise: "averaged" (default, Leimkuhler and Matthews) or "independent" (Welling and Teh).
+        adjusted: whether each move is accepted by Metropolis-Hastings, which needs exact energies
+            and a temperature above 0. Draws then have no bias from the step size, also where the
+            energy jumps and the gradient does not show it. The noise is independent, each step size
+            is drawn between :math:`\epsilon e^{-4}` and :math:`\epsilon`, and a step size that is
+            found gives a mean acceptance of 0.7. See `diffusions.leapfrog`. Defaults to False.
         init_strategy: as in NumPyro. Defaults to `init_to_uniform`.
         chunk_bytes: memory that a pass over all data may take. Defaults to 256 MiB.
 
@@ -84,6 +89,7 @@ class SGLD(Kernel):
         potential_fn: Callable | None = None,
         *,
         noise: str = "averaged",
+        adjusted: bool = False,
         **arguments: Unpack[OneTemperature],
     ):
-        super().__init__(model, potential_fn, moves=langevin_moves(noise), **arguments)
+        super().__init__(model, potential_fn, moves=langevin_moves(noise, adjusted), **arguments)

@@ -20,8 +20,8 @@ def plot_warmup(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndar
     """What each stage of the warm-up found: potential energy, step size and acceptance.
 
     A warm-up that worked has a level energy after the descent, a step size that no longer changes
-    after the windows of tuning, an acceptance near 0.9 and a lower edge of the partition just
-    below the energies.
+    after the windows of tuning, an acceptance near the one that is aimed at (dashed) and a lower
+    edge of the partition just below the energies.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel that had something to
@@ -63,7 +63,7 @@ def plot_warmup(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndar
     axes[1].set_ylabel("step size")
     axes[1].set_yscale("log")
     axes[2].set_ylabel("acceptance")
-    axes[2].axhline(0.9, color="0.7", lw=1, ls="--")
+    axes[2].axhline(group.attrs["target_acceptance"], color="0.7", lw=1, ls="--")
     name_stages(axes[2], group)
     return axes
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC
 
+from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.relaxation_times import RelaxationTimes
 from numpyro_contour.core.arrays.vectors import leaf_names
 from numpyro_contour.kernels import after_run
@@ -112,6 +113,12 @@ class FinishedRun:
     def kernel_name(self) -> str:
         """The name of the kernel's class."""
         return type(self.kernel).__name__
+
+    @property
+    def target_acceptance(self) -> float:
+        """The mean acceptance that the warm-up aimed at."""
+        aims_at = self.kernel.parts.moves.aims_at
+        return TARGET_ACCEPTANCE if aims_at is None else aims_at
 
     @property
     def settings(self) -> dict[str, Any]:

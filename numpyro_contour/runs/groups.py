@@ -72,7 +72,17 @@ def _sample_stats(
     for name in ("lowest_energy", "highest_energy"):
         if name in run.fields:
             stats[name] = run.per_draw(name) + offsets
+    if "moved" in run.fields:
+        stats["acceptance_rate"] = _acceptance_rate(run)
     return stats | {n: run.per_draw(n) for n in _PER_DRAW + _COUNTED if n in run.fields}
+
+
+def _acceptance_rate(run: FinishedRun) -> np.ndarray:
+    """The share of each draw's moves that were accepted; of the first draw that of the second."""
+    moved, steps = (np.diff(run.per_draw(name).astype(float)) for name in ("moved", "steps"))
+    if not moved.shape[1]:
+        return np.full(run.per_draw("moved").shape, np.nan)
+    return np.pad(moved / steps, ((0, 0), (1, 0)), mode="edge")
 
 
 def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -> None:

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import xarray as xr
 
-from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.adaptation.window import SD_RANGE
 from numpyro_contour.core.arrays.factors import LowRank, diagonal, inverse_transposed
@@ -70,7 +69,7 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     draws = int(np.max(warmup.length))
     attributes = {
         "num_warmup": draws,
-        "target_acceptance": TARGET_ACCEPTANCE,
+        "target_acceptance": run.target_acceptance,
         "energy_sd_range": list(SD_RANGE),
     }
     return xr.Dataset(values, coords, attributes)

@@ -179,6 +179,7 @@ def test_a_model_that_jumps_has_a_fault(model, name):
     found = report(getattr(numpyro_contour, name)(model, num_steps=10))
     assert found.faults[0].check == "gradient"
     assert found["gradient"].figure > 5 * found["gradient"].limit
+    assert "Give `adjusted=True`" in found["gradient"].advice
 
 
 @pytest.mark.slow

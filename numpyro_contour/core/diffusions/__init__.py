@@ -12,6 +12,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     clip_drift,
 )
 from numpyro_contour.core.diffusions.langevin import langevin
+from numpyro_contour.core.diffusions.leapfrog import leapfrog
 from numpyro_contour.core.diffusions.nose_hoover import nose_hoover
 from numpyro_contour.core.diffusions.rmsprop import rmsprop
 from numpyro_contour.core.diffusions.underdamped import underdamped
@@ -25,6 +26,7 @@ __all__ = [
     "Step",
     "clip_drift",
     "langevin",
+    "leapfrog",
     "nose_hoover",
     "rmsprop",
     "underdamped",

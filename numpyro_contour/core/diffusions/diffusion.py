@@ -62,6 +62,9 @@ class Diffusion(NamedTuple):
     #: `(memory, position, before, after, step) -> memory`, the memory of a chain that another
     #: algorithm has put at `position`, from the gradients before and after that
     relocate: Callable[[Any, Any, Any, Any, Step], Any] = memory_unchanged
+    #: `(memory of the proposal, gradient there, step there, log ratio of the densities) ->
+    #: (whether the move is accepted, memory)`; None for moves that are made without a test
+    accept: Callable[[Any, Any, Step, jax.Array], tuple[jax.Array, Any]] | None = None
 
 
 def normal_like(key: jax.Array, tree: Any) -> Any:

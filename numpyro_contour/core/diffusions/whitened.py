@@ -60,4 +60,11 @@ def whitened(diffusion: Diffusion, factor: jax.Array | LowRank) -> Diffusion:
         slopes = slope(factor, before), slope(factor, after)
         return diffusion.relocate(memory, position, *slopes, step)
 
-    return Diffusion(diffusion.init, propose, relocate)
+    def accept(
+        memory: Any, gradient: jax.Array, step: Step, log_ratio: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        assert diffusion.accept is not None
+        return diffusion.accept(memory, slope(factor, gradient), step, log_ratio)
+
+    tests = diffusion.accept is not None
+    return Diffusion(diffusion.init, propose, relocate, accept if tests else None)

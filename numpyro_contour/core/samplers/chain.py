@@ -69,7 +69,8 @@ class Chain(NamedTuple):
     memory: Any
     #: the step scale and the counts of the guard
     guard: GuardState
-    #: whether the last attempt moved the chain
+    #: whether the position stands for time, as the last attempt moved the chain or a
+    #: Metropolis-Hastings test kept it where it is
     accepted: jax.Array
     #: variance of the noise of `potential_energy`, 0 where it is exact or not known
     energy_noise: jax.Array

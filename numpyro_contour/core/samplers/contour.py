@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ from numpyro_contour.core.flattening.psi import (
 )
 from numpyro_contour.core.flattening.theta import ThetaState, count_visit, initial_theta
 from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS, learn, log_field
+from numpyro_contour.core.samplers.adjusted import advance_adjusted
 from numpyro_contour.core.samplers.chain import (
     Chain,
     PotentialAndGrad,
@@ -98,7 +100,9 @@ def contour(
     .. math:: \theta_{k+1} = \theta_k + \omega_{k+1} \Psi_{\theta_k}(U)^\zeta (1_J - \theta_k)
 
     Args:
-        diffusion: for instance `diffusions.langevin()`.
+        diffusion: for instance `diffusions.langevin()`. The moves of one with a test, such as
+            `diffusions.leapfrog()`, are accepted by Metropolis-Hastings for the flattened density
+            by the theta of the step; `margin` and `noise_limit` have no effect then.
         step_size: schedule of :math:`\epsilon > 0`.
         temperature: schedule of :math:`\tau > 0`. It may end at 0, where nothing is flattened.
         partition: the energy partition.
@@ -178,6 +182,13 @@ def contour(
         log_omega = jnp.where(learns, jnp.log(gain(chain.steps)), -jnp.inf)
         return learn(random_field, before, moved.energy_bin, log_omega, log_shared, rho)
 
+    def flattening_at(state: ContourSamplerState, energy: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The log weight and the multiplier at an energy, by the theta of the step."""
+        psi = psi_at(state, energy, state.chain.steps)
+        energy_bin = state.partition.index(energy)
+        log_weight = log_flattening(state.theta, psi, energy_bin, flattening, weight)
+        return log_weight, psi.gradient_multiplier
+
     def multiplier_variance(state: ContourSamplerState) -> jax.Array | float:
         """The variance of the gradient multiplier that the noise of the energy causes."""
         if noise_limit is None:
@@ -212,18 +223,17 @@ def contour(
         keys: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
         drift = psi_at(state, state.chain.potential_energy, state.chain.steps)
-        chain = advance(
-            keys,
-            state.chain,
-            potential_and_grad,
-            diffusion,
-            step_size,
-            temperature,
-            drift.gradient_multiplier,
-            None if margin is None else state.partition.upper + margin,
-            multiplier_variance(state),
-            noise_limit,
-        )
+        moved_by = keys, state.chain, potential_and_grad, diffusion, step_size, temperature
+        if diffusion.accept is None:
+            chain = advance(
+                *moved_by,
+                drift.gradient_multiplier,
+                None if margin is None else state.partition.upper + margin,
+                multiplier_variance(state),
+                noise_limit,
+            )
+        else:
+            chain = advance_adjusted(*moved_by, partial(flattening_at, state))
         if noise_limit is not None:
             energy_noise = update_energy_noise(state.energy_noise, state.chain, chain)
             state = state._replace(energy_noise=energy_noise)

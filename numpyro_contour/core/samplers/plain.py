@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 
 from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.samplers.adjusted import advance_adjusted
 from numpyro_contour.core.samplers.chain import (
     Chain,
     Draw,
@@ -30,7 +31,8 @@ def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> S
     r"""A diffusion on :math:`\pi(x) \propto e^{-U(x) / \tau}`.
 
     Args:
-        diffusion: for instance `diffusions.langevin()`.
+        diffusion: for instance `diffusions.langevin()`. The moves of one with a test, such as
+            `diffusions.leapfrog()`, are accepted by Metropolis-Hastings.
         step_size: schedule of :math:`\epsilon > 0`.
         temperature: schedule of :math:`\tau \ge 0`.
 
@@ -60,9 +62,10 @@ def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> S
     def step(
         keys: jax.Array, state: PlainSamplerState, potential_and_grad: PotentialAndGrad
     ) -> PlainSamplerState:
-        return PlainSamplerState(
-            advance(keys, state.chain, potential_and_grad, diffusion, step_size, temperature, 1.0)
-        )
+        moved = keys, state.chain, potential_and_grad, diffusion, step_size, temperature
+        if diffusion.accept is not None:
+            return PlainSamplerState(advance_adjusted(*moved))
+        return PlainSamplerState(advance(*moved, 1.0))
 
     def observe(state: PlainSamplerState) -> Draw:
         return unweighted_draw(state.chain, step_size)

@@ -12,6 +12,7 @@ from jax import random
 
 from numpyro_contour import checks
 from numpyro_contour.core.diffusions import Diffusion, Step
+from numpyro_contour.core.samplers.adjusted import advance_adjusted
 from numpyro_contour.core.samplers.chain import (
     Chain,
     Draw,
@@ -77,7 +78,8 @@ def replica_exchange(
     turns.
 
     Args:
-        diffusion: for instance `diffusions.langevin()`.
+        diffusion: for instance `diffusions.langevin()`. The moves of one with a test, such as
+            `diffusions.leapfrog()`, are accepted by Metropolis-Hastings at each temperature.
         step_size: schedule of :math:`\epsilon > 0`, the same for all replicas.
         temperatures: schedules of :math:`\tau > 0`, at least two, the coldest first.
         swap_every: number of steps from one offer of swaps to the next. Defaults to 1.
@@ -166,7 +168,8 @@ def replica_exchange(
         def move(key_move: jax.Array, key_energy: jax.Array, chain: Chain, tau: jax.Array) -> Chain:
             both = jnp.stack([key_move, key_energy])
             at = lambda steps: tau
-            return advance(both, chain, potential_and_grad, diffusion, step_size, at, 1.0)
+            moved = both, chain, potential_and_grad, diffusion, step_size, at
+            return advance(*moved, 1.0) if diffusion.accept is None else advance_adjusted(*moved)
 
         tau = jnp.stack([temperature(state.chain.steps) for temperature in temperatures])
         before = stacked(state)

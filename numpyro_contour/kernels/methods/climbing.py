@@ -39,6 +39,7 @@ _DECIDED = {
     "step_size": None,
     "preconditioner": None,
     "noise": "averaged",
+    "adjusted": False,
     "interpolation": "forward",
     "one_sided": True,
     "multiplier_bound": -1.0,
@@ -108,6 +109,7 @@ class Climbing(Method):
             "barrier": self.barrier,
             # Its moves have an acceptance, whose noise cannot be averaged over two of them.
             "noise": "independent",
+            "adjusted": True,
         }
 
     def check_energy(self, chosen: str | Callable) -> None:

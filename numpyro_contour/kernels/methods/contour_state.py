@@ -70,6 +70,11 @@ class ContourState(NamedTuple):
         return self.sampler.chain.guard.clipped
 
     @property
+    def moved(self) -> jax.Array:
+        """How many steps of the sampler a Metropolis-Hastings test accepted, where there is one."""
+        return self.sampler.chain.memory.moved
+
+    @property
     def bounded(self) -> jax.Array:
         """In how many of them `multiplier_bound` decided the gradient multiplier."""
         return self.sampler.bounded

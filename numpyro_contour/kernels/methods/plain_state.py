@@ -50,6 +50,11 @@ class SGLDState(NamedTuple):
         """In how many of them the drift was clipped."""
         return self.sampler.chain.guard.clipped
 
+    @property
+    def moved(self) -> jax.Array:
+        """How many steps of the sampler a Metropolis-Hastings test accepted, where there is one."""
+        return self.sampler.chain.memory.moved
+
 
 class ReplicaExchangeState(SGLDState):
     """State of the replica exchange kernels: an `SGLDState`, whose draws are the coldest's."""
