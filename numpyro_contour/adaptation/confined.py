@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.adaptation.frames import with_gradients_scaled
 from numpyro_contour.adaptation.moments import Moments
 from numpyro_contour.adaptation.tuning import TINY, Tuning, positive_or_one
 from numpyro_contour.core.diffusions.leapfrog import SPREAD
@@ -33,7 +34,7 @@ def with_walls_felt(
         temperature: tau.
 
     Returns:
-        `(tuning, moments)`: with gradients scaled, also in the products of a frame.
+        `(tuning, moments)`: with gradients scaled, also in what a frame has seen.
     """
     count = jnp.maximum(moments.steps, 1)
     spread = moments.position_squares / count
@@ -48,6 +49,5 @@ def with_walls_felt(
         gradient=scale * moments.gradient, gradient_squares=scale**2 * moments.gradient_squares
     )
     if tuning.frame:
-        products = tuning.frame.gradients * jnp.outer(scale, scale)
-        tuning = tuning._replace(frame=tuning.frame._replace(gradients=products))
+        tuning = tuning._replace(frame=with_gradients_scaled(tuning.frame, scale))
     return tuning._replace(moments=moments), moments

@@ -14,7 +14,12 @@ import jax.numpy as jnp
 
 from numpyro_contour.adaptation.moments import Moments
 from numpyro_contour.adaptation.rows import Rows, no_rows
-from numpyro_contour.core.arrays.factors import LowRank
+from numpyro_contour.core.arrays.factors import (
+    LowRank,
+    displacement,
+    inverse_transposed,
+    slope,
+)
 
 
 class Products(NamedTuple):
@@ -101,6 +106,22 @@ def with_products(
     # As for the moments: the first gradient may be that of another estimator.
     new = jnp.where(before.steps == 0, 0.0, 0.5 * jnp.outer(noise, noise))
     return seen._replace(noise=seen.noise + new)
+
+
+def with_gradients_scaled(frame: Frame, scale: jax.Array) -> Frame:
+    """The frame as if the gradients of the stage had been so many times as large in z.
+
+    Args:
+        frame: the frame.
+        scale: the factor for each coordinate of z, (d,).
+    """
+    if isinstance(frame.seen, Products):
+        gradients = frame.seen.gradients * jnp.outer(scale, scale)
+    else:
+        back = inverse_transposed(frame.factor)
+        scaled = lambda gradient: displacement(back, scale * slope(frame.factor, gradient))
+        gradients = jax.vmap(scaled)(frame.seen.gradients)
+    return frame._replace(seen=frame.seen._replace(gradients=gradients))
 
 
 def unseen(frame: Frame) -> Frame:

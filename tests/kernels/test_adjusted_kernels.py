@@ -165,16 +165,18 @@ def test_walls_are_felt_where_refusals_keep_a_chain_in():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_dense_preconditioner_is_adjusted():
-    """A correlation of .99, and a wall through it."""
+@pytest.mark.parametrize(("form", "size"), [("dense", 2), ("low-rank", 20)])
+def test_a_preconditioner_of_another_form_is_adjusted(form, size):
+    """A correlation of .99, and a wall through it; further coordinates are free."""
+    precision = jnp.linalg.inv(jnp.array([[1.0, 0.99], [0.99, 1.0]]))
 
     def potential(x):
-        return 0.5 * x @ jnp.linalg.inv(jnp.array([[1.0, 0.99], [0.99, 1.0]])) @ x + 3.0 * (
-            x[0] + x[1] > 1
-        )
+        correlated, free = x[:2], x[2:]
+        smooth = 0.5 * correlated @ precision @ correlated + 0.5 * jnp.sum(free**2)
+        return smooth + 3.0 * (x[0] + x[1] > 1)
 
-    kernel = SGLD(potential_fn=potential, num_steps=50, preconditioner="dense", adjusted=True)
-    start = random.normal(random.key(1), (16, 2))
+    kernel = SGLD(potential_fn=potential, num_steps=50, preconditioner=form, adjusted=True)
+    start = random.normal(random.key(1), (16, size))
     mcmc = models.run(
         kernel, 0, chains=16, samples=500, warmup=400, init_params=start,
         chain_method="vectorized",
@@ -183,7 +185,7 @@ def test_a_dense_preconditioner_is_adjusted():
     # The sum is a normal of variance 3.98 whose part above 1 weighs exp(-3) as much.
     above = stats.norm.sf(1 / 3.98**0.5)
     share = above * np.exp(-3) / (above * np.exp(-3) + 1 - above)
-    found = (x.sum(2) > 1).mean(1)
+    found = (x[..., :2].sum(2) > 1).mean(1)
     error = found.std(ddof=1) / 4
     assert abs(found.mean() - share) < 4 * error
     assert error < 0.01
