@@ -105,6 +105,7 @@ def main(experiment: Experiment) -> str:
             found = row(KERNELS[label](target.model, num_steps=STEPS), target, exact, draws)
             rows.append([name, label, *found])
             print(*rows[-1], sep=" | ", flush=True)
+            jax.clear_caches()
     header = ["posterior", "kernel", "bias in sds", "error of a chain", "step size"]
     return (
         "## Curvature that varies\n\n"
