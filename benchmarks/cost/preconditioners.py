@@ -111,8 +111,9 @@ def main(experiment: Experiment) -> str:
     return (
         "## Preconditioners\n\nThis is a step of the sampler of `SGLD`, with its guard and its "
         f"draws that stand for {window:,} steps, on a logistic regression of {ROWS} rows, all of "
-        "which a step sees. The bare loop is `x - e * gradient + noise` with `jax.value_and_grad` "
-        "and `jax.random.normal`. Up to 16 coordinates a preconditioner of low rank is dense. Figures "
-        f"are medians of {rounds} rounds in which the four take turns. Ratios are taken within "
+        "which a step sees. The bare loop is `x - e * gradient + noise` with "
+        "`jax.value_and_grad` and `jax.random.normal`. Up to 16 coordinates a preconditioner of "
+        f"low rank is dense. Figures are medians of {rounds} rounds in which the four take turns. "
+        "Ratios are taken within "
         "rounds, and set-up is not counted.\n\n" + markdown_table(header, rows)
     )
