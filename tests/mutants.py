@@ -115,7 +115,6 @@ MUTANTS = [
             ("energy) / tau", "energy) / tau**2"),
             ("+ log_flattening - ", "- log_flattening + "),
             ("flattening_at(energy)", "flattening_at(chain.potential_energy)"),
-            ("jnp.where(finite, log_ratio, -jnp.inf)", "log_ratio"),
         )
     ),
     *(

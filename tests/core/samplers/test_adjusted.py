@@ -10,7 +10,7 @@ from scipy.special import digamma, polygamma
 from tiers import in_second_tier
 
 from numpyro_contour import EnergyPartition, robbins_monro
-from numpyro_contour.core.diffusions import leapfrog, whitened
+from numpyro_contour.core.diffusions import Step, leapfrog, whitened
 from numpyro_contour.core.flattening.psi import Flattening
 from numpyro_contour.core.samplers.adjusted import advance_adjusted
 from numpyro_contour.core.samplers.chain import start
@@ -159,6 +159,17 @@ def test_a_refused_move_stands_for_time():
     assert int(moved.memory.moved) == int(moved.guard.refused) == 0
     assert float(moved.guard.step_scale) == 1.0
     np.testing.assert_array_equal(moved.position, chain.position)
+
+
+def test_the_level_stays_that_of_the_density():
+    """Where there is no force, an accepted rise of the density by e**0.5 lowers it by as much."""
+    diffusion, x = leapfrog(0.9), jnp.ones(2)
+    step = Step(jnp.array(0.1), jnp.array(1.0))
+    memory = diffusion.init(random.key(0), x)._replace(level=jnp.array(0.4))
+    proposal = diffusion.propose(random.key(1), x, memory, 0 * x, step)
+    accepted, after = diffusion.accept(proposal.memory, 0 * x, step, jnp.array(0.5))
+    assert bool(accepted)
+    np.testing.assert_allclose(after.level, 0.43 * np.exp(-0.5), rtol=1e-5)
 
 
 def walled(key, x):
