@@ -6,13 +6,13 @@ replacement, in time proportional to the minibatch, and a handler gives them to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import random
+from jax import lax, random
 
 from numpyro_contour import checks
 from numpyro_contour.core.arrays.random_bits import bits
@@ -80,12 +80,27 @@ def draw_indices(key: jax.Array, size: int, minibatch: int) -> jax.Array:
     """
     if size > 2**24:
         return random.randint(key, (minibatch,), 0, size)
-    words = bits(key, (minibatch,))
+    return _on_its_own(lambda key: _row_numbers(bits(key, (minibatch,)), size), key)
+
+
+def _row_numbers(words: jax.Array, size: int) -> jax.Array:
     low, high = words & 0xFFFF, words >> 16
     size_low, size_high = size & 0xFFFF, size >> 16
     middle = high * size_low + (low * size_low >> 16)
     carried = low * size_high + (middle & 0xFFFF)
     return (high * size_high + (middle >> 16) + (carried >> 16)).astype(jnp.int32)
+
+
+def _on_its_own(draw: Callable[[jax.Array], jax.Array], key: jax.Array) -> jax.Array:
+    """What is drawn, in a program of its own.
+
+    XLA would draw a row's number within the copying of the row, once for each of its columns. Only
+    a branch keeps it from that, of which it must not see that it is always the same.
+    """
+    words = random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    never = lax.population_count(words[0]) > 32
+    drawn = jax.eval_shape(draw, key)
+    return lax.cond(never, lambda _: jnp.zeros(drawn.shape, drawn.dtype), draw, key)
 
 
 def plates_of(site: Mapping[str, Any]) -> list[str]:
