@@ -25,6 +25,7 @@ BENCHMARKS = {
             "accuracy.sensitivity": "How much depends on what the warm-up finds?",
             "posteriordb": "Are posteriors with reference draws right?",
             "accuracy.kinds": "Are ordinary models right, or called bad, from default starts?",
+            "accuracy.correlation": "What does each form of preconditioner gain on correlations?",
             "minibatches.subsampling": "Are posteriors from minibatches right, at what cost?",
             "minibatches.modes_of_rows": "Can chains cross between two modes with subsampling?",
             "minibatches.peers_on_rows": "Which sampler weighs such modes best in as many rows?",
@@ -59,6 +60,7 @@ BENCHMARKS = {
         },
         "cost.md": {
             "cost.steps": "How does the cost of a step grow with data, model and partition?",
+            "cost.preconditioners": "What does each form of preconditioner cost by dimension?",
             "cost.chains": "What do many vectorised chains cost, compared with one?",
             "cost.numpy_rule": "How much faster is a step than the authors' rule in NumPy?",
             "cost.compiling": "How long does the first draw take, and how much is compiling?",

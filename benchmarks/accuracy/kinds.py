@@ -124,10 +124,10 @@ def section(found: dict[str, list[Run]]) -> str:
 (`benchmarks/accuracy/kinds_models.py`), run by `ContourSGLD` with {WARMUP} draws of warm-up and
 {DRAWS:,} draws of {CHAINS} chains from NumPyro's own starts, {" or ".join(seeds)} seeds each.
 Nothing is given but `num_steps`, which is {" or ".join(steps)} (fewer for the differential
-equation). A run is right if no mean of a coordinate is off by more than {MEAN:g} posterior standard deviations,
-compared with 10,000 draws of NUTS over all rows, and for the funnel with its exact mean and scale.
-The columns of errors give the median and the largest of the seeds. A chain is frozen if its draws
-spread in no coordinate by {FROZEN:.0%} of the posterior's standard deviation.
+equation). A run is right if no mean of a coordinate is off by more than {MEAN:g} posterior standard
+deviations, compared with 10,000 draws of NUTS over all rows, and for the funnel with its exact mean
+and scale. The columns of errors give the median and the largest of the seeds. A chain is frozen if
+its draws spread in no coordinate by {FROZEN:.0%} of the posterior's standard deviation.
 
 Of {len(all_runs)} runs {count(OUTCOMES[0])} are right and faultless, {count(OUTCOMES[1])} right but
 called bad, {count(OUTCOMES[2])} wrong and called bad, and {count(OUTCOMES[3])} wrong though called
