@@ -234,11 +234,13 @@ def test_a_blow_up_is_not_made():
 
     chain = start(random.key(0), jnp.zeros(1), cliff, langevin())
     tuning = initial_tuning(1, None, 1.0)
+
+    @jax.jit
+    def move(keys, chain, tuning):
+        return measured_move(keys, chain, tuning, cliff, jnp.ones(()), False, 0.0, True, True)
+
     for i in range(50):
-        keys = random.split(random.key(i))
-        chain, tuning = measured_move(
-            keys, chain, tuning, cliff, jnp.ones(()), False, 0.0, True, True
-        )
+        chain, tuning = move(random.split(random.key(i)), chain, tuning)
         assert float(chain.position[0]) < 0.5
     assert float(chain.potential_energy) < 100
 

@@ -62,8 +62,8 @@ def low_rank_run(name, noisy=False):
     ("name", "noisy"),
     [
         ("SGLD", False),
-        ("SGLD", True),
-        ("ContourSGLD", False),
+        in_second_tier("SGLD", True),
+        in_second_tier("ContourSGLD", False),
         in_second_tier("SGHMC", False),
         in_second_tier("SGNHT", False),
         in_second_tier("SGHMC", True),
@@ -107,6 +107,7 @@ def test_what_is_exported_of_it():
     assert all(not verdict.advice for verdict in diagnose(idata).verdicts)
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_gradient_is_exported_by_coordinate_of_the_position():
     group = to_inference_data(low_rank_run("SGLD", noisy=True))["warmup"]
     noise = (group["gradient_noise"] ** 2).mean("chain")
