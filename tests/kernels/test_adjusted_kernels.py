@@ -105,7 +105,8 @@ def test_its_report_and_its_acceptance():
     assert report["gradient"].figure > report["gradient"].limit
     assert "accepted by the energies" in report["gradient"].finding
     assert report["variances"].outcome == "not checked"
-    assert report.trusted
+    # So short a run may be told that it is.
+    assert not {"gradient", "variances", "warm-up", "refused moves"} & {v.check for v in report.faults}
 
 
 @pytest.mark.slow
