@@ -106,7 +106,9 @@ def test_its_report_and_its_acceptance():
     assert "accepted by the energies" in report["gradient"].finding
     assert report["variances"].outcome == "not checked"
     # So short a run may be told that it is.
-    assert not {"gradient", "variances", "warm-up", "refused moves"} & {v.check for v in report.faults}
+    assert not {"gradient", "variances", "warm-up", "refused moves"} & {
+        v.check for v in report.faults
+    }
 
 
 @pytest.mark.slow
