@@ -12,6 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import NUTS
 
+from benchmarks.accuracy import kinds_models
 from benchmarks.shared import models, runs
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
@@ -31,12 +32,6 @@ def centred_schools() -> None:
         numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
 
 
-def funnel() -> None:
-    """Neal's funnel in ten dimensions."""
-    v = numpyro.sample("v", dist.Normal(0, 3))
-    numpyro.sample("x", dist.Normal(0, jnp.exp(v / 2)).expand([9]).to_event(1))
-
-
 class Target(NamedTuple):
     """A model, the coordinate that is slow, and a form of the model that NUTS samples well."""
 
@@ -49,7 +44,7 @@ TARGETS = {
     "eight schools, centred": Target(
         centred_schools, lambda x: np.log(x["tau"]), models.eight_schools
     ),
-    "funnel, 10-d": Target(funnel, lambda x: x["v"], None),
+    "funnel, 10-d": Target(kinds_models.funnel().model, lambda x: x["v"], None),
 }
 
 KERNELS: dict[str, Callable] = {
