@@ -12,6 +12,7 @@ from numpyro_contour.adaptation.rows import Rows
 from numpyro_contour.adaptation.tune import SLOPE_SHARE
 from numpyro_contour.adaptation.tuning import TINY, positive_or_one
 from numpyro_contour.adaptation.whitening import LEAST_SIGNAL, SHRINKAGE, Whitening, whitening
+from numpyro_contour.core.arrays.decompositions import orthonormal, svd
 from numpyro_contour.core.arrays.factors import LowRank, slope
 
 #: the most directions in which the preconditioner differs from a diagonal
@@ -128,7 +129,7 @@ def _basis(moves: _Scaled, filled: jax.Array) -> jax.Array:
     sloping = jnp.sqrt(SLOPE_SHARE * jnp.sum(filled[::2])) * moves.slope
     gradients = jnp.concatenate([moves.gradients[::2], sloping[None]])
     both = [_widest(moves.places[::2], rank), _widest(gradients, rank)]
-    return jnp.linalg.qr(jnp.concatenate(both, 1))[0]
+    return orthonormal(jnp.concatenate(both, 1))
 
 
 def _within(
@@ -154,7 +155,7 @@ def _within(
 
 def _directions(basis: jax.Array, found: Whitening) -> tuple[jax.Array, jax.Array]:
     """U, (d, r), and the eigenvalues of M there, (r,): the half that differs most from 1."""
-    turn, roots, _ = jnp.linalg.svd(found.factor)
+    turn, roots, _ = svd(found.factor)
     chosen = jnp.argsort(-jnp.abs(jnp.log(roots)))[: basis.shape[1] // 2]
     values = roots[chosen] ** 2
     differs = jnp.abs(jnp.log(values)) > jnp.log(_LEAST_STRETCH)
@@ -169,10 +170,10 @@ def _widest(rows: jax.Array, rank: int) -> jax.Array:
     """
 
     def turned(_: Any, basis: jax.Array) -> jax.Array:
-        return jnp.linalg.qr(rows.T @ (rows @ basis))[0]
+        return orthonormal(rows.T @ (rows @ basis))
 
     first = rows[jnp.linspace(0, len(rows) - 1, rank).astype(int)]
-    return lax.fori_loop(0, _POWERS, turned, jnp.linalg.qr(first.T)[0])
+    return lax.fori_loop(0, _POWERS, turned, orthonormal(first.T))
 
 
 def _scales_across(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.tuning import positive_or_one
+from numpyro_contour.core.arrays.decompositions import eigh, svd
 
 #: What is added to second moments of n steps, over n: directions that n steps say nothing of keep
 #: the scale that they have.
@@ -56,19 +57,19 @@ def whitening(
     """
     values, vectors = _decomposed(gradients)
     root, inverse = vectors * jnp.sqrt(values), vectors / jnp.sqrt(values)
-    noisy, turn = jnp.linalg.eigh(_symmetric(inverse.T @ noise @ inverse))
+    noisy, turn = eigh(_symmetric(inverse.T @ noise @ inverse))
     # The share of each direction's variance that is signal.
     signal = (root @ turn) * jnp.sqrt(jnp.clip(1 - noisy, LEAST_SIGNAL, 1.0))
     values, vectors = _decomposed(places)
     spread = vectors * jnp.sqrt(values)
-    _, singular, turn = jnp.linalg.svd(signal.T @ spread)
+    _, singular, turn = svd(signal.T @ spread)
     singular = jnp.maximum(singular, _eps(singular) * singular[0])
     exact = (spread @ turn.T) / jnp.sqrt(singular)
     # In the coordinates of `exact` P is 1.
-    shares, turn = jnp.linalg.eigh(_symmetric(exact.T @ noise @ exact))
+    shares, turn = eigh(_symmetric(exact.T @ noise @ exact))
     shares = jnp.maximum(shares, 0.0) / positive_or_one(temperature)
     factor = (exact @ turn) / jnp.sqrt(1 + shares)
-    squares = jnp.linalg.svd(factor, compute_uv=False) ** 2
+    squares = svd(factor)[1] ** 2
     variances = positive_or_one(temperature) * shares / (1 + shares)
     return Whitening(factor, variances, 1 / squares[-1], squares[0] / squares[-1])
 
@@ -83,5 +84,5 @@ def _symmetric(matrix: jax.Array) -> jax.Array:
 
 def _decomposed(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Eigenvalues of a symmetric matrix, not below what rounding leaves, and eigenvectors."""
-    values, vectors = jnp.linalg.eigh(_symmetric(matrix))
+    values, vectors = eigh(_symmetric(matrix))
     return jnp.maximum(values, _eps(values) * values[-1]), vectors

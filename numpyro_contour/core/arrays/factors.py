@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.core.arrays.decompositions import inverse
+
 
 class LowRank(NamedTuple):
     r"""A factor that scales coordinates and stretches a few directions.
@@ -23,7 +25,7 @@ class LowRank(NamedTuple):
         >>> from numpyro_contour.core.arrays.factors import LowRank, displacement
         >>> along = jnp.array([[0.6], [0.8]])
         >>> factor = LowRank(jnp.ones(2), along, jnp.array([10.0]))
-        >>> displacement(factor, jnp.array([0.6, 0.8])).round(3).tolist()
+        >>> [round(x, 3) for x in displacement(factor, jnp.array([0.6, 0.8])).tolist()]
         [6.0, 8.0]
     """
 
@@ -80,7 +82,7 @@ def inverse_transposed(factor: Any) -> Any:
     """The factor that makes a gradient in the position of one in the coordinates z."""
     if isinstance(factor, LowRank):
         return LowRank(1 / factor.scales, factor.directions, 1 / factor.stretches)
-    return factor if isinstance(factor, tuple) else jnp.linalg.inv(factor).T
+    return factor if isinstance(factor, tuple) else inverse(factor).T
 
 
 def _stretched(factor: LowRank, v: jax.Array) -> jax.Array:
