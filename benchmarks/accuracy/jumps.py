@@ -20,6 +20,7 @@ from benchmarks.shared import runs
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
 from numpyro_contour import diagnose, expectation, to_inference_data
+from numpyro_contour.output.equal_weights import weighted_of
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
 WARMUP, DRAWS, STEPS = 400, 400, 50
@@ -156,7 +157,7 @@ def counts(kernel: Any, exact: Exact, repetitions: int, draws: int) -> Counter:
     mcmc = runs.run(kernel, WARMUP, draws, CHAINS * repetitions)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        groups = to_datasets(to_inference_data(mcmc))
+        groups = weighted_of(to_datasets(to_inference_data(mcmc)))
         # What is known of all chains together says too much of a few: but not that the model jumps.
         groups.pop("equipartition", None)
         return Counter(

@@ -19,6 +19,7 @@ from benchmarks.shared.models import amplitude, amplitude_by_grid, amplitude_dat
 from benchmarks.shared.tables import markdown_table
 from numpyro_contour import SGLD, ContourSGLD, diagnose, expectation, to_inference_data
 from numpyro_contour.examples import nine_modes
+from numpyro_contour.output.equal_weights import weighted_of
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
 WARMUP = 500
@@ -130,7 +131,7 @@ def counts(
     mcmc = runs.run(target.kernel(steps), WARMUP, draws, chains, *target.data, **start)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        groups = to_datasets(to_inference_data(mcmc))
+        groups = weighted_of(to_datasets(to_inference_data(mcmc)))
         found = [
             outcome(cut(groups, slice(begin, begin + size)), target.answers)
             for size in (1, together)

@@ -13,6 +13,7 @@ from numpyro_contour.diagnosis import (
     mode_checks,
     noise_checks,
     partition_checks,
+    record_checks,
     step_checks,
     theta_checks,
     warmup_checks,
@@ -36,6 +37,7 @@ PROCESS_CHECKS: tuple[Check, ...] = (
 
 #: all checks, causes before their consequences
 CHECKS: tuple[Check, ...] = (
+    record_checks.record,
     step_checks.final_temperature,
     gradient_checks.gradient,
     noise_checks.anchors,

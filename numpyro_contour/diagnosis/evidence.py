@@ -109,9 +109,10 @@ class Evidence:
     @cached_property
     def theta_trace(self) -> np.ndarray | None:
         """Theta at each draw for which it was exported, (chains, draws, bins)."""
-        if "theta" not in self.stats:
+        if "log_theta" not in self.stats:
             return None
-        return self.stats["theta"].transpose("chain", ..., "bin").values
+        log_theta = self.stats["log_theta"].transpose("chain", ..., "bin").values
+        return np.exp(log_theta.astype(np.float64))
 
     @property
     def adjusted(self) -> bool:

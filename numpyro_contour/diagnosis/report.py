@@ -14,7 +14,7 @@ _MARKS = {GOOD: "ok", BAD: "BAD", UNKNOWN: "?"}
 _COLOURS = {GOOD: "#2e7d32", BAD: "#c62828", UNKNOWN: "#757575"}
 _WIDTH = 98
 # Checks without which nobody can tell whether a run is right, however good the others are.
-_NEEDED = frozenset({"chains"})
+_NEEDED = frozenset({"chains", "record"})
 
 
 class Verdict(NamedTuple):

@@ -42,8 +42,10 @@ def draw_modes(idata: Any, ax: Any) -> None:
     direction = phase_retrieval.SIGNAL / np.linalg.norm(phase_retrieval.SIGNAL)
     # Across: a direction at a right angle to (2, 1, -1).
     basis = np.stack([direction, np.array([1.0, -1.0, 1.0]) / np.sqrt(3)], axis=-1)
-    w = np.asarray(idata["posterior"]["w"])
-    plot_weighted_draws(w @ basis, np.exp(np.asarray(idata["sample_stats"]["log_weight"])), ax=ax)
+    w = np.asarray(idata["weighted_posterior"]["w"])
+    plot_weighted_draws(
+        w @ basis, np.exp(np.asarray(idata["weighted_sample_stats"]["log_weight"])), ax=ax
+    )
     of_mode = expectation(idata, lambda p: phase_retrieval.has_sign_of_signal(p["w"]))
     exact = phase_retrieval.exact_mass()
     low, high = ax.get_ylim()
@@ -58,10 +60,10 @@ def draw_modes(idata: Any, ax: Any) -> None:
 
 def draw_energy(idata: Any, ax: Any) -> None:
     """The energy of the draws of one chain over all rows, with the noise of a minibatch's."""
-    energy = -np.asarray(idata["sample_stats"]["lp"])[0]
+    energy = -np.asarray(idata["weighted_sample_stats"]["lp"])[0]
     energy = energy - energy.min()
-    noise = np.asarray(idata["sample_stats"]["energy_noise"])[0]
-    own = phase_retrieval.has_sign_of_signal(np.asarray(idata["posterior"]["w"])[0])
+    noise = np.asarray(idata["weighted_sample_stats"]["energy_noise"])[0]
+    own = phase_retrieval.has_sign_of_signal(np.asarray(idata["weighted_posterior"]["w"])[0])
     draws = np.arange(len(energy))
     ax.fill_between(
         draws, energy - 2 * noise, energy + 2 * noise, color="0.75", label="± 2 sd of its noise"

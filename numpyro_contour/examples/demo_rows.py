@@ -140,7 +140,7 @@ def describe_table(job: Job, table: dict[str, Row]) -> str:
 def describe_file(idata: Any) -> str:
     """The signal and the mode's probability by the file of weighted draws."""
     mass = expectation(idata, lambda p: phase_retrieval.has_sign_of_signal(p["w"]))
-    noise = np.asarray(idata["sample_stats"]["energy_noise"])
+    noise = np.asarray(idata["weighted_sample_stats"]["energy_noise"])
     with pd.option_context("display.width", 100, "display.max_columns", None):
         table = str(summary(idata, ["w"]))
     return (

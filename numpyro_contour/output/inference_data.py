@@ -13,6 +13,7 @@ from numpyro.infer import MCMC
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.output.chosen_chains import report_on
+from numpyro_contour.output.equal_weights import with_equal_weights
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -40,17 +41,20 @@ def to_inference_data(
 
     Groups:
 
-    - `posterior`: the draws, of the **flattened** density;
-    - `sample_stats`: `log_weight`, each chain's with mean 1; the log density `lp` = -U where the
-      potential energy of the draws is known; `potential_energy_estimate`, as the run saw it, where
-      it comes from minibatches, and with full-data weights `energy_noise`, its standard deviation
-      at the draw; `steps`, `refused` and `clipped`, counted since the start of the run;
+    - `posterior`: draws of **equal weight**, for ArviZ's own functions: of each chain as many as it
+      has, resampled systematically in proportion to the weights, always in the same way and in the
+      order of time; a chain without any weight is left out;
+    - `weighted_posterior`: the run's draws, of the **flattened** density;
+    - `weighted_sample_stats`: `log_weight`, each chain's with mean 1; the log density `lp` = -U
+      where the potential energy of the draws is known; `potential_energy_estimate`, as the run saw
+      it, where it comes from minibatches, and with full-data weights `energy_noise`, its standard
+      deviation at the draw; `steps`, `refused` and `clipped`, counted since the start of the run;
       `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
       contour kernel also `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the
-      `highest_energy` of the positions that the draw stands for, the count `bounded`, and `theta`
-      (chain, draw, bin), as the draw left it; of replica exchange the `swap_rates` so far (chain,
-      draw, pair) and the estimated variance of the energies' noise, `energy_variance` (chain, draw,
-      replica);
+      `highest_energy` of the positions that the draw stands for, the count `bounded`, and
+      `log_theta` (chain, draw, bin), as the draw left it; of replica exchange the `swap_rates` so
+      far (chain, draw, pair) and the estimated variance of the energies' noise, `energy_variance`
+      (chain, draw, replica). `sample_stats` has what is of single draws, without weights and theta;
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
       the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
       divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last
@@ -85,8 +89,9 @@ def to_inference_data(
     The kernel's settings, zeta and temperature among them, and versions are attributes of
     `posterior` and `sample_stats`.
 
-    ArviZ's functions ignore weights. Use `summary` and `expectation`, or `resample` the result
-    before you hand it to them.
+    All groups with draws come in both forms, of equal weight under the plain name and with
+    weights, which `summary`, `expectation`, `diagnose` and the plots take, under one that begins
+    with `weighted_`. Where weights are equal, draws are kept once, under the plain names.
 
     Args:
         mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
@@ -99,7 +104,7 @@ def to_inference_data(
             chunks; it takes draws times rows of memory. Defaults to False.
         prior: draws from the prior, `{variable: (draws, ...)}`; variables that are not the
             posterior's make a group `prior_predictive`. None (default) for none.
-        posterior_predictive: one predictive draw for each posterior draw, with its weight,
+        posterior_predictive: one predictive draw for each draw of the run,
             `{variable: (chains, draws, ...)}` or (chains * draws, ...), as `predictive` returns.
             None (default) for none.
         predictions: the same for new data. None (default) for none.
@@ -128,7 +133,7 @@ def to_inference_data(
         >>> mcmc = MCMC(kernel, num_warmup=2000, num_samples=100, progress_bar=False)
         >>> mcmc.run(jax.random.key(0), init_params=jnp.array(0.0))
         >>> idata = to_inference_data(mcmc)
-        >>> idata["sample_stats"]["theta"].dims
+        >>> idata["weighted_sample_stats"]["log_theta"].dims
         ('chain', 'draw', 'bin')
         >>> idata["energy_partition"]["upper_edge"].values[0, :3].tolist()
         [0.5, 1.0, 1.5]
@@ -168,6 +173,7 @@ def to_inference_data(
     report = report_on(groups)
     if report.faults:
         warn_user(report.warning())
+    groups = with_equal_weights(groups)
     return from_datasets({name: _storable(group) for name, group in groups.items()})
 
 

@@ -11,9 +11,9 @@ from numpyro.infer import MCMC, Predictive
 from numpyro_contour import checks
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.output.chosen_chains import chosen_places
-from numpyro_contour.output.resample import METHODS
 from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.statistics.resampling import METHODS
 from numpyro_contour.statistics.weights import normalise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,52 +9,11 @@ import xarray as xr
 
 from numpyro_contour import checks
 from numpyro_contour.output.chosen_chains import Chains, chosen
+from numpyro_contour.output.equal_weights import draws_taken, weighted_of, weights_of
 from numpyro_contour.output.inference_data import to_inference_data
 from numpyro_contour.runs.finished_run import is_mcmc
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
-from numpyro_contour.statistics.weights import normalise
-
-
-def systematic(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
-    """One uniform number for all: each draw is taken floor or ceil of its expected times."""
-    return _inverse(weights, number, rng.random() + np.arange(number))
-
-
-def stratified(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
-    """One uniform number in each of as many strata of equal probability."""
-    return _inverse(weights, number, rng.random(number) + np.arange(number))
-
-
-def multinomial(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
-    """Independent choices in proportion to weight."""
-    return _inverse(weights, number, np.sort(rng.random(number)) * number)
-
-
-def residual(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
-    """The whole parts of the expected times, and independent choices by what is left."""
-    expected = weights * (number / weights.sum())
-    # Rounding must not take a copy from a draw that is expected a whole number of times.
-    copies = np.floor(expected + 1e-9).astype(int)
-    left = np.maximum(expected - copies, 0.0)
-    rest = number - copies.sum()
-    if rest > 0:
-        copies += np.bincount(multinomial(rng, left, rest), minlength=len(weights))
-    return np.repeat(np.arange(len(weights)), copies)
-
-
-def _inverse(weights: np.ndarray, number: int, places: np.ndarray) -> np.ndarray:
-    """The draws whose share of the total weight covers `places`, out of `number`."""
-    reached = np.cumsum(weights)
-    chosen = np.searchsorted(reached, places * (reached[-1] / number), side="right")
-    return np.minimum(chosen, np.flatnonzero(weights)[-1])
-
-
-METHODS: dict[str, Callable[[np.random.Generator, np.ndarray, int], np.ndarray]] = {
-    "systematic": systematic,
-    "stratified": stratified,
-    "multinomial": multinomial,
-    "residual": residual,
-}
+from numpyro_contour.statistics.resampling import METHODS
 
 
 def resample(
@@ -73,7 +31,9 @@ def resample(
     weights of each chain normalised to mean 1 first. All groups with draws follow, so that a
     posterior predictive stays with its posterior.
 
-    Resampling adds noise: use `summary` and `expectation` for numbers, this for pictures.
+    What `to_inference_data` returns has such draws already, as many as the run's, by chain. This
+    is for other sizes, methods and seeds, and for all chains pooled. Resampling adds noise: use
+    `summary` and `expectation` for numbers.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a kernel of this package.
@@ -132,13 +92,15 @@ def resample(
         if name.startswith("prior") or "chain" not in group.dims:
             taken[name] = group  # which has no part in the weights
         elif "draw" in group.dims:
-            taken[name] = _take(group, weights.shape, places, draws)
+            taken[name] = draws_taken(group, weights.shape, places, draws)
         elif keep_chains:
             taken[name] = group
     if not keep_chains:
         # The thinned trace of theta belongs to a chain that is no more.
         taken["sample_stats"] = taken["sample_stats"].drop_dims("theta_draw", errors="ignore")
-    taken["sample_stats"]["log_weight"] *= 0.0
+    stats = taken["sample_stats"]
+    stats["log_weight"] *= 0.0
+    stats.attrs = stats.attrs | {"resampled": 1}
     return from_datasets(taken)
 
 
@@ -169,14 +131,14 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
     takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
     if not hasattr(data, "groups"):
         raise ValueError(f"`data` takes {takes}, but got {type(data).__name__}.")
-    groups = to_datasets(data)
+    groups = weighted_of(to_datasets(data))
     for name in ("posterior", "sample_stats"):
         if name not in groups:
             raise ValueError(f"`data` takes {takes}, but it has no group {name!r}.")
     if "log_weight" not in groups["sample_stats"]:
         raise ValueError(
             f"`data` takes {takes}, but its group 'sample_stats' has no `log_weight`: "
-            "`az.from_numpyro` leaves the weights unnormalised, NUTS has none."
+            "NUTS has none."
         )
     shape = tuple(groups["posterior"].sizes[dim] for dim in ("chain", "draw"))
     if groups["sample_stats"]["log_weight"].transpose("chain", "draw", ...).shape != shape:
@@ -185,34 +147,3 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
             f"draws), but got the shape {groups['sample_stats']['log_weight'].shape}."
         )
     return groups
-
-
-def weights_of(groups: dict[str, xr.Dataset]) -> np.ndarray:
-    """The weights of the draws, (chains, draws), of mean 1 in each chain."""
-    return normalise(groups["sample_stats"]["log_weight"].transpose("chain", "draw")).weights
-
-
-def _take(group: xr.Dataset, shape: tuple, chains: np.ndarray, draws: np.ndarray) -> xr.Dataset:
-    """Draws by their numbers, (chains, draws) each, in all variables of a group that have them."""
-
-    def take(variable: xr.DataArray) -> xr.Variable:
-        if "draw" not in variable.dims:
-            return variable.variable
-        ordered = variable.transpose("chain", "draw", ...)
-        if ordered.shape[:2] != shape:
-            raise ValueError(
-                f"`data` takes groups with one draw for each posterior draw, but {variable.name!r} "
-                f"has {ordered.shape[:2]} (chains, draws), not {shape}."
-            )
-        return xr.Variable(ordered.dims, ordered.values[chains, draws], variable.attrs)
-
-    coords = {name: c for name, c in group.coords.items() if not {"chain", "draw"} & set(c.dims)}
-    coords |= {"chain": np.arange(draws.shape[0]), "draw": np.arange(draws.shape[1])}
-    if "theta_draw" in group.coords:
-        coords["theta_draw"] = group.coords["theta_draw"]
-    variables = {
-        name: take(x)
-        for name, x in group.data_vars.items()
-        if "draw" in x.dims or "chain" not in x.dims or draws.shape[0] == shape[0]
-    }
-    return xr.Dataset(variables, coords, group.attrs)

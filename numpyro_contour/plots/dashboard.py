@@ -11,8 +11,9 @@ import xarray as xr
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.output.chosen_chains import report_on
+from numpyro_contour.output.equal_weights import weights_of
 from numpyro_contour.output.inference_data import to_inference_data
-from numpyro_contour.output.resample import groups_of_run, weights_of
+from numpyro_contour.output.resample import groups_of_run
 from numpyro_contour.plots.energy_histogram import plot_energy_histogram
 from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import draw_marginals
@@ -99,7 +100,7 @@ def _panels(data: Any, groups: dict[str, xr.Dataset], modes: str | Callable | No
     panels: list[Panel] = []
     if evidence.is_contour:
         panels.append((1, lambda axes: plot_energy_histogram(data, axes[0])))
-        if "theta" in evidence.stats:
+        if "log_theta" in evidence.stats:
             panels.append((1, lambda axes: plot_theta_trace(data, ax=axes[0])))
         panels.append((1, lambda axes: plot_energy_trace(data, [0], axes)))
     if evidence.weighed and np.ptp(evidence.log_weights) > 0:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numpyro_contour.output.resample import weighted_groups, weights_of
+from numpyro_contour.output.equal_weights import weights_of
+from numpyro_contour.output.resample import weighted_groups
 from numpyro_contour.plots.shared import Figsize, grid_axes, legend_inside
 from numpyro_contour.statistics.estimates import quantiles
 from numpyro_contour.statistics.scalars import Scalar, chosen_scalars

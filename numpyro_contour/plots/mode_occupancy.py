@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour import checks
-from numpyro_contour.output.resample import weighted_groups, weights_of
+from numpyro_contour.output.equal_weights import weights_of
+from numpyro_contour.output.resample import weighted_groups
 from numpyro_contour.plots.shared import (
     Figsize,
     draw_numbers,

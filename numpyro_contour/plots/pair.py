@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.output.resample import weighted_groups, weights_of
+from numpyro_contour.output.equal_weights import weights_of
+from numpyro_contour.output.resample import weighted_groups
 from numpyro_contour.plots.marginals import display_range, draw_marginal
 from numpyro_contour.plots.shared import SMALL_LEGEND, Figsize, new_axes
 from numpyro_contour.plots.weighted_draws import areas

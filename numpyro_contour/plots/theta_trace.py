@@ -63,21 +63,23 @@ def plot_theta_trace(
         2
     """
     evidence = contour_evidence(data)
-    if "theta" not in evidence.stats:
+    if "log_theta" not in evidence.stats:
         takes = "a run whose theta was collected, by the kernel and by `to_inference_data`"
         raise checks.fail("data", "`collect_theta=False`", takes)
     last = evidence.per_chain("energy_partition", "theta")
     assert last is not None
     chosen = _default_bins(last) if bins is None else _checked_bins(bins, last.shape[1])
-    trace = evidence.stats["theta"].transpose("chain", ..., "bin")
+    dim = evidence.stats["log_theta"].transpose("chain", ..., "bin").dims[1]
+    trace = evidence.theta_trace
+    assert trace is not None
     ax = one_axes(ax, figsize or (8.0, 4.0))
     from matplotlib import colormaps
 
     colours = colormaps["viridis"](np.linspace(0.0, 0.9, len(chosen)))
-    draws = draw_numbers(evidence.stats, str(trace.dims[1]))
+    draws = draw_numbers(evidence.stats, str(dim))
     names, title = bin_names(bin_edges(evidence), chosen)
     for place, colour, name in zip(chosen, colours, names):
-        for chain, values in enumerate(trace.values[:, :, place]):
+        for chain, values in enumerate(trace[:, :, place]):
             ax.plot(draws, values, color=colour, lw=0.8, label="" if chain else name)
     ax.set_yscale("log")
     ax.set_xlabel("draw")

@@ -89,14 +89,14 @@ def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -
     """Theta as each draw, or every so many draws, left it."""
     if collect_theta is False or "log_theta" not in run.fields:
         return
-    theta = np.exp(run.per_draw("log_theta").astype(np.float64))
+    log_theta = run.per_draw("log_theta").astype(np.float32)
     stride = int(collect_theta)
     if stride == 1:
-        stats["theta"] = (("chain", "draw", "bin"), theta)
+        stats["log_theta"] = (("chain", "draw", "bin"), log_theta)
         return
     # The last of each stride, so that draws and their theta end together.
-    kept = np.arange(stride - 1, theta.shape[1], stride)
-    stats["theta"] = (("chain", "theta_draw", "bin"), theta[:, kept])
+    kept = np.arange(stride - 1, log_theta.shape[1], stride)
+    stats["log_theta"] = (("chain", "theta_draw", "bin"), log_theta[:, kept])
     stats.coords["theta_draw"] = stats["draw"].values[kept]
 
 

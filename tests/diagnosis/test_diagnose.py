@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from tiers import in_second_tier
 
-from numpyro_contour import diagnose, to_inference_data
+from numpyro_contour import diagnose, resample, to_inference_data
 from numpyro_contour.diagnosis import (
     chain_checks,
     mixing_checks,
@@ -72,6 +72,23 @@ def test_a_bad_verdict_is_one_warning_at_the_users_line(two_chains):
         diagnose(two_chains("ContourSGLD"))
 
 
+@pytest.mark.parametrize("name", ["SGLD", "ContourSGLD"])
+def test_draws_without_the_rest_of_their_run_are_not_called_faultless(name, two_chains):
+    """What ArviZ takes from NumPyro, and what was resampled, has not what the other checks need."""
+    mcmc = two_chains(name)
+    for data, why in (
+        (az.from_numpyro(mcmc, log_likelihood=False), "`az.from_numpyro` takes the draws alone"),
+        (resample(mcmc, keep_chains=True), "The draws were resampled"),
+    ):
+        report = diagnose(data)
+        assert not report.trusted
+        assert report["record"] in report.untold
+        assert why in report["record"].finding
+        rest = Report(report.title, tuple(v for v in report.verdicts if v.outcome != "bad"))
+        assert rest.headline.startswith(f"No fault was found, but: {why}")
+    assert "record" not in [v.check for v in diagnose(mcmc).verdicts]
+
+
 def test_what_has_no_weights_is_refused():
     draws = xr.Dataset({"x": (("chain", "draw"), np.zeros((1, 10)))})
     with pytest.raises(ValueError, match="`data` takes the result of `to_inference_data`"):
@@ -125,7 +142,7 @@ def healthy(**changed):
         if np.ndim(new) and name not in partition and name not in identity
     }
     posterior = {"x": (("chain", "draw", "place"), per_draw.pop("x"))}
-    bins = {"theta": (("chain", "draw", "bin"), per_draw.pop("theta_trace"))}
+    bins = {"log_theta": (("chain", "draw", "bin"), np.log(per_draw.pop("theta_trace")))}
     partition["theta"] = partition.pop("partition_theta")
     dims = {"ratio": ("coordinate",), "mcse": ("coordinate",)}
     return {
@@ -380,7 +397,7 @@ def test_theta_against_draws():
 
 def test_theta_over_time():
     for moved, outcome in ((0.14, "good"), (0.16, "bad")):
-        trace = healthy()["sample_stats"]["theta"].values
+        trace = np.exp(healthy()["sample_stats"]["log_theta"].values)
         late = trace.copy()
         late[:3, 3 * DRAWS // 4 :] *= 1 - moved
         late[:3, 3 * DRAWS // 4 :, -1] += moved
@@ -391,7 +408,7 @@ def test_theta_over_time():
     trace[0] = late[0]
     assert of(theta_checks.drift, healthy(theta_trace=trace))["theta over time"].figure < 0.01
     groups = healthy()
-    groups["sample_stats"] = groups["sample_stats"].drop_vars("theta")
+    groups["sample_stats"] = groups["sample_stats"].drop_vars("log_theta")
     for check in (theta_checks.drift, theta_checks.against_draws, theta_checks.spread):
         (found,) = of(check, groups).values()
         assert found.outcome == "not checked"

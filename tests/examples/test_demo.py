@@ -135,13 +135,14 @@ def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
     folder, text = quick_demo
     file = folder / "phase_retrieval.nc"
     assert str(file) in text
-    with xr.open_dataset(file, group="sample_stats") as stats:
+    with xr.open_dataset(file, group="weighted_sample_stats") as stats:
         stats = stats.load()
     weights = np.exp(stats["log_weight"].values)
     np.testing.assert_allclose(weights.mean(axis=1), 1.0)
-    assert stats["theta"].shape == (*weights.shape, stats["theta"].shape[-1])
-    np.testing.assert_allclose(stats["theta"].sum(axis=-1), 1.0, rtol=1e-4)
-    with xr.open_dataset(file, group="posterior") as posterior:
+    theta = np.exp(stats["log_theta"])
+    assert theta.shape == (*weights.shape, theta.shape[-1])
+    np.testing.assert_allclose(theta.sum(axis=-1), 1.0, rtol=1e-4)
+    with xr.open_dataset(file, group="weighted_posterior") as posterior:
         of_mode = phase_retrieval.has_sign_of_signal(posterior["w"].values)
     assert (weights * of_mode).mean() == pytest.approx(mass_in_file(text)[0], abs=0.0006)
     with xr.open_dataset(file, group="observed_data") as observed:

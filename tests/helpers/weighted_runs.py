@@ -10,7 +10,8 @@ import xarray as xr
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.diagnostics import normalise
 from numpyro_contour.examples import mixture
-from numpyro_contour.statistics.arviz_versions import from_datasets
+from numpyro_contour.output.equal_weights import weighted_of
+from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
 PARTITION = EnergyPartition(0.0, 20.0, 40)
 
@@ -38,6 +39,11 @@ def mixture_run(partition=PARTITION, chains=8, draws=1000, seed=0):
     raw = np.asarray(mcmc.get_extra_fields(group_by_chain=True)["log_weight"], np.float64)
     np.testing.assert_allclose(normalise(raw).log_weights, log_weights, atol=1e-12)
     return np.asarray(x, np.float64), raw
+
+
+def weighted_only(idata):
+    """The weighted draws under the plain names, without those of equal weight."""
+    return from_datasets(weighted_of(to_datasets(idata)))
 
 
 def weighted_idata(log_weights, **posterior):

@@ -73,12 +73,12 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
     """A plain minibatch has a noise of 245 nats, the first order at one anchor one of 35."""
     mcmc = run(energy)
     idata = to_inference_data(mcmc)
-    right = np.asarray(idata["posterior"]["a"]) > 0
+    right = np.asarray(idata["weighted_posterior"]["a"]) > 0
     assert (np.abs(np.diff(right.astype(int), axis=1)).sum(1) >= 5).all()
     mass = expectation(idata, lambda posterior: posterior["a"] > 0)
     assert mass.mcse < 0.06
     assert abs(mass.mean - exact_mass()) < 4 * mass.mcse
-    assert np.median(idata["sample_stats"]["energy_noise"]) < 0.3
+    assert np.median(idata["weighted_sample_stats"]["energy_noise"]) < 0.3
     faults = {fault.check for fault in diagnose(idata).faults}
     assert not faults & {"energy noise", "anchor", "warm-up"}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tiers import in_second_tier
+from weighted_runs import weighted_only
 
 from numpyro_contour import (
     EnergyPartition,
@@ -142,7 +143,7 @@ def test_outputs_take_every_kernel(name):
         plain = resample(mcmc, 50, seed=0)["posterior"]["mu"].values
     assert log_weights.shape == x["mu"].shape == (2, 60)
     np.testing.assert_allclose(np.exp(log_weights).mean(1), 1.0, rtol=1e-4)
-    stats = idata["sample_stats"]
+    stats = weighted_only(idata)["sample_stats"]
     np.testing.assert_array_equal(stats["log_weight"], log_weights)
     assert stats.attrs["kernel"] == name
     assert plain.size == 50

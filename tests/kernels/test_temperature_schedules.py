@@ -10,6 +10,7 @@ import optax
 import pytest
 from scipy import optimize
 from tiers import in_second_tier
+from weighted_runs import weighted_only
 
 from numpyro_contour import (
     SGHMC,
@@ -65,7 +66,7 @@ def test_draws_before_the_final_temperature_have_no_weight(kernel_class, num_ste
     np.testing.assert_array_equal(np.isfinite(log_weights), np.stack([counted, counted]))
     np.testing.assert_allclose(np.exp(log_weights).mean(1), 1.0, rtol=1e-5)
     idata = to_inference_data(mcmc)
-    hot = idata["sample_stats"]["temperature"].values
+    hot = weighted_only(idata)["sample_stats"]["temperature"].values
     np.testing.assert_allclose(hot[:, ~counted], 9.0, rtol=1e-5)
     np.testing.assert_allclose(hot[:, counted], 1.0, rtol=1e-5)
     sd = summary(idata, kind="stats")["sd"].astype(float)

@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 from tiers import in_second_tier
+from weighted_runs import weighted_only
 
 from numpyro_contour import (
     SGLD,
@@ -37,7 +38,7 @@ STATS = {"potential_energy_estimate", "step_size", "log_weight"} | COUNTS
 EXACT_STATS = {"lp", "step_size", "log_weight"} | COUNTS
 CONTOUR = {"energy_bin", "gradient_multiplier", "lowest_energy", "highest_energy", "bounded"}
 FULL_STATS = {"lp", "energy_noise"}
-CONTOUR_STATS = STATS | FULL_STATS | CONTOUR | {"theta"}
+CONTOUR_STATS = STATS | FULL_STATS | CONTOUR | {"log_theta"}
 
 
 @functools.cache
@@ -131,7 +132,7 @@ def test_final_theta(arguments):
     np.testing.assert_allclose(found, normalised(expected + share), atol=5e-4)
     assert np.abs(found - weighted_samples(mcmc)[1]).max() > 0.1
     np.testing.assert_array_equal(
-        to_inference_data(mcmc, theta="final")["sample_stats"]["log_weight"], found
+        weighted_only(to_inference_data(mcmc, theta="final"))["sample_stats"]["log_weight"], found
     )
 
 
@@ -163,10 +164,11 @@ def test_thinning_keeps_every_third_weight():
     everything, thinned = nested_run(chains=1), nested_run(chains=1, thinning=3)
     raw = fields_of(everything)["log_weight"][:, 2::3]
     np.testing.assert_allclose(weighted_samples(thinned)[1], normalised(raw), atol=1e-12)
-    kept = to_inference_data(thinned)["sample_stats"]["theta"].values
-    np.testing.assert_array_equal(
-        kept, to_inference_data(everything)["sample_stats"]["theta"].values[:, 2::3]
+    kept, every = (
+        weighted_only(to_inference_data(run))["sample_stats"]["log_theta"].values
+        for run in (thinned, everything)
     )
+    np.testing.assert_array_equal(kept, every[:, 2::3])
 
 
 @pytest.mark.slow
@@ -281,9 +283,10 @@ def groups_of(idata):
 def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     mcmc = constrained_runs(name)
     idata = to_inference_data(mcmc)
-    partition = {"energy_partition"} if name == "ContourSGLD" else set()
     groups = {"posterior", "sample_stats", "observed_data", "equipartition", "gradient"}
-    assert groups_of(idata) == groups | partition
+    more = {"energy_partition", "weighted_posterior", "weighted_sample_stats"}
+    assert groups_of(idata) == groups | (more if name == "ContourSGLD" else set())
+    idata = weighted_only(idata)
     draws = {"scale": (), "upper": (), "inside": (), "twice": (), "shares": ("shares_dim_0",)}
     assert {k: v.dims for k, v in idata["posterior"].data_vars.items()} == {
         site: ("chain", "draw", *dims) for site, dims in draws.items()
@@ -293,16 +296,16 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
 
     sample_stats = idata["sample_stats"]
     dims = {k: v.dims for k, v in sample_stats.data_vars.items()}
-    assert dims.pop("theta", None) in (None, ("chain", "draw", "bin"))
-    assert dims == dict.fromkeys(variables - {"theta"}, ("chain", "draw"))
+    assert dims.pop("log_theta", None) in (None, ("chain", "draw", "bin"))
+    assert dims == dict.fromkeys(variables - {"log_theta"}, ("chain", "draw"))
     np.testing.assert_array_equal(sample_stats["log_weight"], weighted_samples(mcmc)[1])
     fields = fields_of(mcmc)
-    for variable in variables - {"log_weight", "theta"} - FULL_STATS:
+    for variable in variables - {"log_weight", "log_theta"} - FULL_STATS:
         np.testing.assert_array_equal(sample_stats[variable], fields[variable])
-    if "theta" in variables:
-        assert sample_stats["theta"].shape == (2, 60, 20)
-        np.testing.assert_allclose(np.log(sample_stats["theta"]), fields["log_theta"], rtol=1e-6)
-        np.testing.assert_allclose(sample_stats["theta"].sum("bin"), 1.0, atol=1e-4)
+    if "log_theta" in variables:
+        assert sample_stats["log_theta"].shape == (2, 60, 20)
+        np.testing.assert_allclose(sample_stats["log_theta"], fields["log_theta"], rtol=1e-6)
+        np.testing.assert_allclose(np.exp(sample_stats["log_theta"]).sum("bin"), 1.0, atol=1e-4)
     else:
         # Plain Langevin: every draw weighs the same, by either theta.
         np.testing.assert_array_equal(sample_stats["log_weight"], 0.0)
@@ -324,7 +327,8 @@ def test_draws_of_a_pytree_are_named_after_their_places():
     mcmc = nested_run()
     idata = to_inference_data(mcmc)
     groups = {"posterior", "sample_stats", "energy_partition", "equipartition", "gradient"}
-    assert groups_of(idata) == groups
+    assert groups_of(idata) == groups | {"weighted_posterior", "weighted_sample_stats"}
+    idata = weighted_only(idata)
     samples = mcmc.get_samples(group_by_chain=True)
     leaves = {"a.b": samples["a"]["b"], "c.0": samples["c"][0], "c.1": samples["c"][1]}
     assert set(idata["posterior"].data_vars) == set(leaves)
@@ -338,7 +342,7 @@ def test_theta_need_not_be_collected():
     without = nested_run(gain=SMALL_GAIN, collect_theta=False)
     without_trace = to_inference_data(with_theta, collect_theta=False)
     for idata in (to_inference_data(without), without_trace):
-        assert set(idata["sample_stats"].data_vars) == EXACT_STATS | CONTOUR
+        assert set(idata["weighted_sample_stats"].data_vars) == EXACT_STATS | CONTOUR
     for theta in ("online", "final"):
         one, other = (weighted_samples(m, theta=theta)[1] for m in (with_theta, without))
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -346,8 +350,8 @@ def test_theta_need_not_be_collected():
 
 def test_theta_of_every_so_many_draws():
     mcmc = nested_run()
-    whole = to_inference_data(mcmc)["sample_stats"]["theta"]
-    strided = to_inference_data(mcmc, collect_theta=7)["sample_stats"]["theta"]
+    whole = weighted_only(to_inference_data(mcmc))["sample_stats"]["log_theta"]
+    strided = weighted_only(to_inference_data(mcmc, collect_theta=7))["sample_stats"]["log_theta"]
     assert strided.dims == ("chain", "theta_draw", "bin")
     np.testing.assert_array_equal(strided["theta_draw"], np.arange(6, 60, 7))
     np.testing.assert_array_equal(strided, whole.values[:, 6::7])
@@ -359,13 +363,13 @@ def test_theta_of_every_so_many_draws():
 def test_weights_follow_from_theta_edges_and_energies():
     """All that is needed to weigh the draws is in the file."""
     idata = to_inference_data(nested_run())
-    stats, partition = idata["sample_stats"], idata["energy_partition"]
+    stats, partition = idata["weighted_sample_stats"], idata["energy_partition"]
     edges = partition["lower_edge"].values, partition["upper_edge"].values
     for lower, upper in zip(*edges):
         np.testing.assert_allclose(lower, np.arange(20.0))
         np.testing.assert_allclose(upper, np.arange(1.0, 21.0))
     energy = -stats["lp"].values
-    log_theta = np.log(stats["theta"].values)
+    log_theta = stats["log_theta"].values
     zeta = stats.attrs["zeta"]
     expected = np.full(energy.shape, np.nan)
     for chain, draw in np.ndindex(60 - 1, 2):
@@ -389,8 +393,8 @@ def test_the_partition_is_that_of_the_state(constrained_runs):
     np.testing.assert_allclose(partition["upper_edge"][:, -1], 200.0)
     assert partition["theta"].dims == ("chain", "bin")
     # The trace ends where the state is.
-    trace = to_inference_data(mcmc)["sample_stats"]["theta"]
-    np.testing.assert_allclose(trace[:, -1], partition["theta"], rtol=1e-6)
+    trace = weighted_only(to_inference_data(mcmc))["sample_stats"]["log_theta"]
+    np.testing.assert_allclose(np.exp(trace[:, -1]), partition["theta"], rtol=1e-5)
 
 
 @clipped_at_first
@@ -401,36 +405,38 @@ def test_log_likelihood_of_all_rows(constrained_runs, values, monkeypatch):
     mcmc = constrained_runs("ContourSGLD")
     X, y = (np.asarray(data, np.float64) for data in models.constrained_data())
     idata = to_inference_data(mcmc, log_likelihood=True, coords={"rows": np.arange(200) + 1000})
-    draws = {name: x.values.astype(np.float64) for name, x in idata["posterior"].items()}
-    mean = draws["shares"] @ X.T + draws["inside"][..., None]
-    expected = stats.norm.logpdf(y, mean, draws["scale"][..., None])
-    found = idata["log_likelihood"]["y"]
-    assert found.dims == ("chain", "draw", "rows")
-    np.testing.assert_array_equal(found["rows"], np.arange(200) + 1000)
     np.testing.assert_array_equal(idata["observed_data"]["y"]["rows"], np.arange(200) + 1000)
-    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+    for prefix in ("", "weighted_"):
+        posterior = idata[f"{prefix}posterior"]
+        draws = {name: x.values.astype(np.float64) for name, x in posterior.items()}
+        mean = draws["shares"] @ X.T + draws["inside"][..., None]
+        expected = stats.norm.logpdf(y, mean, draws["scale"][..., None])
+        found = idata[f"{prefix}log_likelihood"]["y"]
+        assert found.dims == ("chain", "draw", "rows")
+        np.testing.assert_array_equal(found["rows"], np.arange(200) + 1000)
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
 
 
 @clipped_at_first
 def test_lp_is_the_exact_log_density_and_no_estimate(constrained_runs):
-    exact = to_inference_data(nested_run())["sample_stats"]
+    exact = weighted_only(to_inference_data(nested_run()))["sample_stats"]
     assert "potential_energy_estimate" not in exact
     fields = fields_of(nested_run())
     np.testing.assert_allclose(exact["lp"], -fields["potential_energy_estimate"])
     run = constrained_runs("ContourSGLD")
-    assert "lp" not in to_inference_data(run, energy="estimate")["sample_stats"]
+    assert "lp" not in weighted_only(to_inference_data(run, energy="estimate"))["sample_stats"]
     # From minibatches: over all rows, at the draws as the chain had them.
     potential = run.sampler.model_potential(models.constrained_data())
     flat = run.get_extra_fields(group_by_chain=True)["unconstrained"][1, -3:]
     z = unravel_like(flat, jax.tree.map(lambda x: x[:3], run.last_state.z | {}))
-    found = to_inference_data(run)["sample_stats"]["lp"].values[1, -3:]
+    found = weighted_only(to_inference_data(run))["sample_stats"]["lp"].values[1, -3:]
     np.testing.assert_allclose(found, -jax.vmap(potential.full)(z), rtol=1e-5)
     noisy = models.nested_kernel("SGLD", energy=lambda key, z: jax.value_and_grad(noisy_u)(z))
     mcmc = models.run(noisy, 0, samples=5, init_params=models.NESTED_START)
-    assert "lp" not in to_inference_data(mcmc)["sample_stats"]
+    assert "lp" not in weighted_only(to_inference_data(mcmc))["sample_stats"]
     full = models.constrained_kernel("SGLD", energy="full")
     mcmc = models.run(full, 0, *models.constrained_data(), samples=5)
-    lp = to_inference_data(mcmc)["sample_stats"]["lp"]
+    lp = weighted_only(to_inference_data(mcmc))["sample_stats"]["lp"]
     z = full.init(jax.random.key(0), 0, None, models.constrained_data(), {}).z
     assert lp.shape == (1, 5)
     assert full.has_exact_energy(models.constrained_data())
@@ -497,7 +503,7 @@ def test_groups_that_are_given(constrained_runs):
     for group, name, values in (
         ("prior", "shares", prior["shares"][None]),
         ("prior_predictive", "y", prior["y"][None]),
-        ("posterior_predictive", "y", drawn),
+        ("weighted_posterior_predictive", "y", drawn),
         ("constant_data", "X", X),
         ("observed_data", "y", y),
     ):
@@ -505,7 +511,7 @@ def test_groups_that_are_given(constrained_runs):
     other = to_inference_data(mcmc, prior={"y": np.zeros((7, 9))})  # of other rows
     assert other["prior_predictive"]["y"].dims == ("chain", "draw", "y_dim_0")
     assert idata["predictions"]["new"].shape == (2, 60, 9)
-    np.testing.assert_array_equal(idata["predictions"]["new"][1, 0], new[60])
+    np.testing.assert_array_equal(idata["weighted_predictions"]["new"][1, 0], new[60])
 
 
 def test_a_factor_is_no_observation():
@@ -526,7 +532,7 @@ def test_from_numpyro_keeps_working(name, constrained_runs):
     idata = az.from_numpyro(mcmc, log_likelihood=True)
     assert "lp" not in idata["sample_stats"]
     assert idata["observed_data"]["y"].shape == (200,)
-    ours = to_inference_data(mcmc, log_likelihood=True)["log_likelihood"]["y"]
+    ours = weighted_only(to_inference_data(mcmc, log_likelihood=True))["log_likelihood"]["y"]
     np.testing.assert_allclose(idata["log_likelihood"]["y"], ours, rtol=1e-5)
 
 
@@ -568,7 +574,7 @@ def written(kind, constrained_runs):
 def test_files_give_back_what_was_written(kind, form, constrained_runs, tmp_path):
     idata = written(kind, constrained_runs)
     if kind == "refusing":
-        assert np.isneginf(idata["sample_stats"]["log_weight"]).any()
+        assert np.isneginf(weighted_only(idata)["sample_stats"]["log_weight"]).any()
     path = str(tmp_path / f"run.{form}")
     if form == "netcdf":
         idata.to_netcdf(path)

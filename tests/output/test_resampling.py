@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from scipy import stats
-from weighted_runs import mixture_run, weighted_idata
+from weighted_runs import mixture_run, weighted_idata, weighted_only
 
 from numpyro_contour import (
     ContourSGLD,
@@ -24,8 +24,8 @@ from numpyro_contour import (
     weighted_samples,
 )
 from numpyro_contour.diagnostics import weighted_ess, weighted_mcse, weighted_mean
-from numpyro_contour.output.resample import METHODS
 from numpyro_contour.statistics.arviz_versions import to_datasets
+from numpyro_contour.statistics.resampling import METHODS
 
 WEIGHTS = np.array([0.0, 2.0, 0.5, 0.0, 1.0, 0.25, 3.0, 0.7])
 
@@ -129,7 +129,7 @@ def test_all_groups_of_draws_follow_and_all_functions_take_them():
         prior={"scale": np.ones(7)},
         constant_data={"X": x},
     )
-    before = to_datasets(idata)
+    before = to_datasets(weighted_only(idata))
     after = to_datasets(resample(idata, 50))
     assert set(after) == set(before) - {"energy_partition"}
     # Each draw is followed by its number: find where it came from.
@@ -141,7 +141,7 @@ def test_all_groups_of_draws_follow_and_all_functions_take_them():
         ("posterior", "shares"),
         ("log_likelihood", "y"),
         ("posterior_predictive", "y"),
-        ("sample_stats", "theta"),
+        ("sample_stats", "log_theta"),
         ("sample_stats", "potential_energy_estimate"),
     ):
         values = before[group][name].values
@@ -220,7 +220,8 @@ def test_numpy_data():
     kernel = ContourSGLD(model, step_size=0.01, partition=EnergyPartition(20.0, 60.0, 20))
     mcmc = models.run(kernel, 0, x, x, warmup=100, samples=50)
     assert predictive(mcmc, jax.random.key(0), x)["y"].shape == (1, 50, 30)
-    found = to_inference_data(mcmc, log_likelihood=True)["log_likelihood"]["y"].values
+    found = weighted_only(to_inference_data(mcmc, log_likelihood=True))
+    found = found["log_likelihood"]["y"].values
     slope = np.asarray(mcmc.get_samples()["slope"], np.float64)
     expected = stats.norm.logpdf(x, slope[:, None] * x)
     np.testing.assert_allclose(found[0], expected, rtol=1e-4)

@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from numpyro.infer import MCMC
+from weighted_runs import weighted_only
 
 from numpyro_contour import (
     SGLD,
@@ -76,7 +77,7 @@ def mcmc():
 
 @pytest.fixture(scope="module")
 def data(mcmc):
-    return to_inference_data(mcmc)
+    return weighted_only(to_inference_data(mcmc))
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +201,7 @@ def test_runs_without_theta_are_refused(plot, plain):
 
 def test_theta_trace_has_a_line_a_bin_and_chain(data, ax):
     assert plot_theta_trace(data, bins=[3, 1], ax=ax) is ax
-    theta = data["sample_stats"]["theta"].values
+    theta = np.exp(data["sample_stats"]["log_theta"].values.astype(float))
     assert len(ax.lines) == 2 * CHAINS
     for i, line in enumerate(ax.lines):
         np.testing.assert_array_equal(line.get_xdata(), np.arange(DRAWS))
@@ -225,7 +226,7 @@ def test_theta_trace_takes_six_bins_that_matter(data, ax):
     last = np.tile([0.1, 1e-4, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05, 0.04, 0.0099], (CHAINS, 1))
     data = changed(data, "energy_partition", theta=last)
     plot_theta_trace(data, ax=ax)
-    theta = data["sample_stats"]["theta"].values
+    theta = np.exp(data["sample_stats"]["log_theta"].values.astype(float))
     drawn = [line.get_ydata() for line in ax.lines[::CHAINS]]
     for values, place in zip(drawn, [0, 3, 5, 7, 9, 11], strict=True):
         np.testing.assert_array_equal(values, theta[0, :, place])
@@ -249,7 +250,7 @@ def test_theta_trace_refuses_bins_that_are_not_there(bins, data, ax):
 
 
 def test_theta_trace_refuses_runs_that_did_not_collect_it(data, ax):
-    without = changed(data, "sample_stats", theta=None)
+    without = changed(data, "sample_stats", log_theta=None)
     with pytest.raises(ValueError, match=r"`data` takes a run whose theta was collected"):
         plot_theta_trace(without, ax=ax)
 
@@ -600,7 +601,7 @@ def test_dashboard_shows_modes_instead_of_marginals(data):
 
 def test_dashboard_leaves_out_what_does_not_apply(data, plain):
     assert names(plot_dashboard(plain)) == MARGINALS
-    without = changed(data, "sample_stats", theta=None)
+    without = changed(data, "sample_stats", log_theta=None)
     assert names(plot_dashboard(without)) == CONTOUR[:1] + CONTOUR[2:] + MARGINALS
 
 

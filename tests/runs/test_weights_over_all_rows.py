@@ -191,7 +191,7 @@ def test_energies_are_exported_as_the_models_own(regression_run, capsys):
     mcmc, y = regression_run
     idata = to_inference_data(mcmc)
     stats, partition, warmup = (
-        idata[group] for group in ("sample_stats", "energy_partition", "warmup")
+        idata[group] for group in ("weighted_sample_stats", "energy_partition", "warmup")
     )
     exact = exact_energy(mcmc.get_samples(group_by_chain=True)["mu"], y)
     np.testing.assert_allclose(stats["lp"], -exact, atol=2e-3)

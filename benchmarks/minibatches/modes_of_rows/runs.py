@@ -99,8 +99,8 @@ def outcome(target: Target, model: Any, data: tuple, chains: int, seed: int = 0)
     with quiet():
         idata = to_inference_data(mcmc)
     seconds = time.perf_counter() - began
-    draws = {name: np.asarray(x) for name, x in idata["posterior"].items()}
-    inside, stats = target.inside(draws), idata["sample_stats"]
+    draws = {name: np.asarray(x) for name, x in idata["weighted_posterior"].items()}
+    inside, stats = target.inside(draws), idata["weighted_sample_stats"]
     weights = np.exp(np.asarray(stats["log_weight"], np.float64))
     noise = stats["energy_noise"] if "energy_noise" in stats else np.zeros(inside.shape)
     pooled = expectation(idata, lambda _: inside)

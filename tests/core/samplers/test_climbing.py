@@ -149,7 +149,7 @@ def test_a_climb_that_ended_half_way_is_called_bad(over_40_nats):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         idata = to_inference_data(over_40_nats)
-    stats_of_run = idata["sample_stats"]
+    stats_of_run = idata["weighted_sample_stats"]
     stats_of_run.attrs["barrier"] = 200.0
     found = {verdict.check: verdict for verdict in diagnose(idata).verdicts}
     assert found["climb"].outcome == "bad"
