@@ -300,11 +300,35 @@ MUTANTS = [
     Mutant("diagnosis", "_LEAST_SHARE = 0.05", "_LEAST_SHARE = 0.005", "diagnosis"),
     Mutant("diagnosis", "evidence.lower - evidence.typical", "evidence.typical", "diagnosis"),
     # output
-    Mutant("output", "(number / weights.sum())", "(number / weights.size)", "output"),
-    Mutant("output", "rng.random() + np.arange(number)", "np.arange(number)", "output"),
+    Mutant("statistics", "(number / weights.sum())", "(number / weights.size)", "output"),
+    Mutant("statistics", "rng.random() + np.arange(number)", "np.arange(number)", "output"),
     Mutant("output", "samples, weights.log_weights", "samples, 2 * weights.log_weights", "output"),
-    Mutant("output", "np.floor(expected + 1e-9)", "np.ceil(expected + 1e-9)", "output"),
+    Mutant("statistics", "np.floor(expected + 1e-9)", "np.ceil(expected + 1e-9)", "output"),
     Mutant("output", "column.loc[{metric: label}] = ", "_ = ", "output"),
+    Mutant(
+        "output",
+        "systematic(rng, weights[chain],",
+        "systematic(rng, weights[0],",
+        "output/test_equal_weights.py",
+    ),
+    Mutant(
+        "output",
+        "np.stack([systematic(rng, weights[chain], weights.shape[1]) for chain in live])",
+        "rng.integers(weights.shape[1], size=(len(live), weights.shape[1]))",
+        "output/test_equal_weights.py",
+    ),
+    Mutant(
+        "output",
+        "systematic(rng, weights[chain], weights.shape[1])",
+        "rng.permutation(systematic(rng, weights[chain], weights.shape[1]))",
+        "output/test_equal_weights.py",
+    ),
+    Mutant(
+        "output",
+        "chosen = plain.isel(chain=live)",
+        'chosen = plain.isel(chain=live if name == "posterior" else live[::-1])',
+        "output/test_equal_weights.py",
+    ),
     # plots
     Mutant("plots", "np.where(is_here, weights, 0.0)", "np.where(is_here, 1.0, 0.0)", "plots"),
     Mutant("plots", "/ weights.sum() / np.diff(edges)", "/ weights.sum()", "plots"),
