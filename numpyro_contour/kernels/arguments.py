@@ -20,7 +20,7 @@ class SharedArguments(TypedDict, total=False):
     step_size: ScalarOrSchedule | None
     preconditioner: Any
     curvature_correction: bool
-    num_steps: int
+    num_steps: int | None
     draw: str
     minibatch_size: MinibatchSize
     energy: str | Callable | None

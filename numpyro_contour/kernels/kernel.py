@@ -88,7 +88,7 @@ class Kernel(MCMCKernel):
         preconditioner: Any = None,
         curvature_correction: bool = False,
         temperature: ScalarOrSchedule = 1.0,
-        num_steps: int = 1,
+        num_steps: int | None = None,
         draw: str = "reservoir",
         minibatch_size: MinibatchSize = None,
         energy: str | Callable | None = None,
@@ -108,7 +108,7 @@ class Kernel(MCMCKernel):
             scaling=scaling,
             method=method,
             temperature=method.check_temperature(temperature, schedule),
-            num_steps=checks.integer("num_steps", num_steps, at_least=1),
+            num_steps=_steps_of(num_steps, method, scaling),
             draw=checks.one_of("draw", draw, DRAWS),
             init_strategy=checks.function("init_strategy", init_strategy),
         )
@@ -316,6 +316,8 @@ class Kernel(MCMCKernel):
     def get_diagnostics_str(self, state: Any) -> str:
         """The text of the progress bar."""
         text, plan = self.parts.method.progress_text(state), self.parts.plan
+        steps = self.parts.num_steps
+        text = f"{text}, {steps} {'step' if steps == 1 else 'steps'} a draw"
         if plan is None or int(state.warmup.iteration) >= int(state.warmup.length):
             return text
         return f"{plan.names[int(progress(plan, state.warmup).number)]}, {text}"
@@ -347,3 +349,10 @@ class Kernel(MCMCKernel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start = JittedOnData(self._start_chains)
+
+
+def _steps_of(num_steps: int | None, method: Method, scaling: Scaling) -> int:
+    """The steps of a draw: those that are given, one of a given size, or what the method needs."""
+    if num_steps is None:
+        return method.steps_a_draw if scaling.is_found else 1
+    return checks.integer("num_steps", num_steps, at_least=1)

@@ -37,8 +37,9 @@ class SGLD(Kernel):
         curvature_correction: whether "rmsprop" adds the drift that its dependence on the position
             asks for. Defaults to False.
         temperature: :math:`\tau \ge 0`, a number or a schedule. Defaults to 1.
-        num_steps: steps for each draw. Defaults to 1. Larger values save memory and the cost of
-            collecting draws.
+        num_steps: steps for each draw. None (default) for 1 where `step_size` is given, else for
+            100, and for 200 of contour kernels: a step is short, and a draw then stands for
+            something. `print_summary` and the progress bar tell it.
         draw: which of the `num_steps` positions becomes the draw: "reservoir" (default), one that
             is chosen in proportion to its weight and carries the mean weight of all; or "last".
         minibatch_size: None (default) for the model's own `subsample_size`; an int for its only

@@ -238,6 +238,7 @@ def print_summary(
                  z  ...
         <BLANKLINE>
         Weights: effective share (Kish) ..., Pareto k ...
+        Each draw stands for 10 steps (`num_steps`).
     """
     checks.boolean("exclude_deterministic", exclude_deterministic)
     prob = checked_prob(prob)
@@ -267,6 +268,8 @@ def print_summary(
         f"\nWeights: effective share (Kish) {diagnostics.kish_share(log_weights):.2f}, "
         f"Pareto k {diagnostics.pareto_khat(log_weights):.2f}"
     )
+    steps = int(run.settings["num_steps"])
+    print(f"Each draw stands for {steps:,} {'step' if steps == 1 else 'steps'} (`num_steps`).")
     noise = noise_text(run)
     if noise is not None:
         print(noise)

@@ -179,7 +179,7 @@ def settings_of(mcmc):
 @pytest.mark.quick_compilation
 def test_chains_mapped_by_vmap_find_the_same():
     def found(method):
-        kernel = ContourSGLD(models.normal)
+        kernel = ContourSGLD(models.normal, num_steps=1)
         mcmc = run(
             kernel, models.normal_data(), warmup=100, samples=20, chains=2, chain_method=method
         )
@@ -195,9 +195,9 @@ def test_chains_mapped_by_vmap_find_the_same():
 def test_warmup_then_run_is_run():
     y = models.normal_data()
     arguments = {"num_warmup": 100, "num_samples": 20, "jit_model_args": True}
-    at_once = MCMC(ContourSGLD(models.normal), progress_bar=False, **arguments)
+    at_once = MCMC(ContourSGLD(models.normal, num_steps=1), progress_bar=False, **arguments)
     at_once.run(jax.random.key(0), y)
-    mcmc = MCMC(ContourSGLD(models.normal), progress_bar=False, **arguments)
+    mcmc = MCMC(ContourSGLD(models.normal, num_steps=1), progress_bar=False, **arguments)
     mcmc.warmup(jax.random.key(0), y)
     mcmc.run(mcmc.post_warmup_state.rng_key, y)
     for a, b in zip(settings_of(at_once), settings_of(mcmc)):
@@ -288,7 +288,10 @@ FAULTS = {
 def test_a_failed_warmup_is_named(fault):
     potential, says = FAULTS[fault]
     mcmc = run(
-        ContourSGLD(potential_fn=potential), warmup=200, samples=50, start=jnp.ones((CHAINS, 2))
+        ContourSGLD(potential_fn=potential, num_steps=1),
+        warmup=200,
+        samples=50,
+        start=jnp.ones((CHAINS, 2)),
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -86,7 +86,7 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
 @pytest.mark.slow
 def test_passes_look_at_no_more_rows_than_minibatches():
     """Where 400 steps of 20 rows see less than all rows there are the first anchors alone."""
-    kernel = ContourSGLD(sign, energy="first_order", minibatch_size=20)
+    kernel = ContourSGLD(sign, energy="first_order", minibatch_size=20, num_steps=1)
     mcmc = models.run(kernel, 0, rows(), chains=2, chain_method="vectorized", warmup=200)
     assert (np.asarray(anchors_of(mcmc).slots.weight > 0).sum(1) == 1).all()
     report = diagnose(to_inference_data(mcmc))

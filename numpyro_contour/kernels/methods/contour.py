@@ -71,6 +71,7 @@ class Contour(Method):
     flattening: Flattening = field(init=False, repr=False)
 
     settles = True
+    steps_a_draw = 200
 
     def __post_init__(self) -> None:
         partition, bound = self.partition, self.multiplier_bound
