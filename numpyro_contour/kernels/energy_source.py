@@ -23,6 +23,7 @@ from numpyro_contour.models.estimators.expansions import (
 )
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size
+from numpyro_contour.models.row_checks import check_rows
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class EnergySource:
     def model_potential(self, args: tuple, kwargs: dict | None) -> ModelPotential:
         """The potential energy of the model on these arguments."""
         return ModelPotential.of(self.model_or_fail(), args, kwargs, self.minibatch_size)
+
+    def check_rows(self, args: tuple, kwargs: dict) -> None:
+        """As `row_checks.check_rows`, where there is a model."""
+        if self.model is not None:
+            check_rows(self.model, args, kwargs)
 
     def potential(self, args: tuple, kwargs: dict | None) -> ModelPotential | None:
         """The potential energy of the model, None for a potential function."""

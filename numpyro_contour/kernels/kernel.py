@@ -208,11 +208,16 @@ class Kernel(MCMCKernel):
             The state of one chain or of all, for instance a `ContourState`.
 
         Raises:
-            ValueError: `num_warmup` is too small for what is to be found; or `init_params` does not
-                fit, or the potential energy is not finite there.
+            ValueError: `num_warmup` is too small for what is to be found; or a plate has more rows
+                than the data; or `init_params` does not fit, or the potential energy is not finite
+                there.
+
+        Warns:
+            UserWarning: a plate has fewer rows than the data that it indexes.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         self.parts.check_warmup(num_warmup)
+        self.parts.source.check_rows(model_args, model_kwargs)
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
         raise_if_unusable(usable, state.potential_energy_estimate)
         if self.parts.plan is not None:

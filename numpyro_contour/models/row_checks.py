@@ -1,0 +1,136 @@
+"""Whether a plate has as many rows as the arrays that its indices are of.
+
+JAX takes the last element for an index past the end, so that a plate that is too large counts the
+last row over and over, and one that is too small leaves rows out: both without a word.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Literal
+
+from numpyro_contour.checks import warn_user
+from numpyro_contour.models.handlers import (
+    initialised,
+    model_trace,
+    record_plates,
+    subsample_rows,
+)
+from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.models.jaxprs import inner_jaxprs
+
+# What leaves a row's number as it is.
+_SAME = ("convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "copy", "concatenate")
+
+
+def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
+    """Compare every plate with the arrays that are indexed by its rows.
+
+    Args:
+        model: a NumPyro model.
+        model_args: its arguments.
+        model_kwargs: its keyword arguments.
+
+    Raises:
+        ValueError: a plate has more rows than an array.
+
+    Warns:
+        UserWarning: a plate has fewer rows than an array.
+    """
+    model_args, model_kwargs = indexable((model_args, model_kwargs))
+    recorder = record_plates(model)
+    model_trace(recorder, model_args, model_kwargs)
+    sizes = {name: size for name, (size, _) in recorder.plates.items()}
+    rows = {name: jnp.arange(n or sizes[name]) for name, (_, n) in recorder.plates.items()}
+
+    def run(indices: dict[str, jax.Array]) -> Any:
+        started = subsample_rows(initialised(model, jax.random.key(0)), indices)
+        started(*model_args, **model_kwargs)
+        return indices
+
+    traced = jax.make_jaxpr(run)(rows).jaxpr
+    warned = set()
+    for name, shape, axis in sorted(_indexed(traced, dict(zip(traced.invars, sorted(rows))))):
+        size, length = sizes[name], shape[axis]
+        array = _named(model, model_args, model_kwargs, shape)
+        if size > length:
+            raise ValueError(
+                f"The plate {name!r} takes as many rows as the arrays that it indexes, but it has "
+                f"{size:,} and {array} has {length:,}: every row past the end would be the last "
+                f"one again. Make it numpyro.plate({name!r}, {length}, ...)."
+            )
+        if size < length and name not in warned:
+            warned.add(name)
+            warn_user(
+                f"The plate {name!r} has {size:,} rows and {array}, which it indexes, has "
+                f"{length:,}: the last {length - size:,} are never seen. Make it "
+                f"numpyro.plate({name!r}, {length}, ...), or leave those rows out of the array."
+            )
+
+
+def _indexed(jaxpr: Any, plates: Mapping[Any, str]) -> set[tuple[str, tuple[int, ...], int]]:
+    """The plate, the shape and the axis of every array that is indexed by a plate's rows."""
+    plate_of, found = dict(plates), set()
+    for equation in jaxpr.eqns:
+        known = _known(plate_of, equation.invars)
+        name = equation.primitive.name
+        if name == "gather":
+            axes = equation.params["dimension_numbers"].start_index_map
+            whole = equation.params["slice_sizes"][axes[0]] == 1
+            if known[1] is not None and whole:
+                found.add((known[1], equation.invars[0].aval.shape, axes[0]))
+            continue
+        inner = inner_jaxprs(equation)
+        if len(inner) == 1 and len(inner[0].invars) == len(equation.invars):
+            inside = {x: plate for x, plate in zip(inner[0].invars, known) if plate is not None}
+            found |= _indexed(inner[0], inside)
+            results = _followed(inner[0], inside)
+            plate_of |= {x: p for x, p in zip(equation.outvars, results) if p is not None}
+        else:
+            plate = _kept(equation, known)
+            if plate is not None:
+                plate_of[equation.outvars[0]] = plate
+    return found
+
+
+def _followed(jaxpr: Any, plates: Mapping[Any, str]) -> list[str | None]:
+    """The plates whose rows are the results of a function."""
+    plate_of = dict(plates)
+    for equation in jaxpr.eqns:
+        known = _known(plate_of, equation.invars)
+        plate = _kept(equation, known)
+        if plate is not None:
+            plate_of[equation.outvars[0]] = plate
+    return _known(plate_of, jaxpr.outvars)
+
+
+def _known(plate_of: Mapping[Any, str], values: list[Any]) -> list[str | None]:
+    return [None if isinstance(x, Literal) else plate_of.get(x) for x in values]
+
+
+def _kept(equation: Any, known: list[str | None]) -> str | None:
+    """The plate whose rows are the result of an equation, None where it is something else."""
+    name = equation.primitive.name
+    if name == "select_n":  # between a row's number and the same from the end
+        return next((plate for plate in known[1:] if plate is not None), None)
+    return known[0] if name in _SAME else None
+
+
+def _named(model: Callable, args: tuple, kwargs: dict, shape: tuple[int, ...]) -> str:
+    """An array by the name of the argument that it is, if there is only one, or by its shape."""
+    try:
+        arguments = inspect.signature(model).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        arguments = kwargs
+    names = [
+        name
+        for name, value in arguments.items()
+        if isinstance(value, np.ndarray | jax.Array) and value.shape == shape
+    ]
+    return f"`{names[0]}`" if len(names) == 1 else f"an array of shape {shape}"
