@@ -180,11 +180,14 @@ def _scales_across(
     moves: _Scaled, directions: jax.Array, count: jax.Array, temperature: jax.Array
 ) -> jax.Array:
     """The root of the diagonal that moves across directions suggest, where D is 1, (d,)."""
+    # The rest of a coordinate that lies in the directions for the most part is small. Noise, which
+    # counts as it is and not by a ratio, would be missed, and D be a thousand times too wide.
+    share = 1 - jnp.minimum(jnp.sum(directions**2, -1), 1.0)
 
     def across(rows: jax.Array) -> jax.Array:
         rest = rows - (rows @ directions) @ directions.T
         squares = jnp.sum(rest**2, 0) / jnp.maximum(count, 1)
-        return squares + _REST * jnp.mean(squares) + TINY
+        return (squares + _REST * jnp.mean(squares) + TINY) / (share + _REST)
 
     noise = across(moves.noise)
     variance = across(moves.gradients) + SLOPE_SHARE * across(moves.slope[None]) * count

@@ -15,13 +15,20 @@ SIZE = 60
 TAU = jnp.ones(())
 
 
+def scales_of(seed=0):
+    """The scales of the coordinates of `precision_of`."""
+    rng = np.random.default_rng(seed)
+    rng.normal(size=(SIZE, SIZE))
+    return np.exp(rng.normal(size=SIZE))
+
+
 def precision_of(kind, seed=0, condition=1e4):
     """Three directions that differ from all others, in coordinates of many scales."""
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(SIZE, SIZE)))
     values = np.ones(SIZE)
     values[:3] = {"stiff": condition, "slack": 1 / condition, "round": 1.0}[kind]
-    scales = np.exp(rng.normal(size=SIZE))
+    scales = scales_of(seed)
     return (turn * values) @ turn.T * np.outer(scales, scales)
 
 
@@ -106,6 +113,18 @@ def test_chance_makes_no_directions(noise):
     values = np.linalg.eigvalsh(matrix.T @ ((1 + noise) * precision) @ matrix)
     assert values[-1] / values[0] < 2.5
     assert found.condition < 5
+
+
+@pytest.mark.parametrize("noise", [1.0, 3.0])
+def test_the_diagonal_of_a_coordinate_along_a_direction_is_that_of_the_others(noise):
+    """What is left of it across directions is little, of its noise too, for want of the rest."""
+    for seed in range(3):
+        rows = rows_of(precision_of("stiff"), noise, seed=seed)
+        found = find(rows, diagonal_of(rows), TAU)
+        # 1 in the many other directions. Ratios to what is left: 14 to 2,000 in some coordinates.
+        wide = np.asarray(found.factor.scales) * scales_of() * np.sqrt(1 + noise)
+        assert 0.5 < wide.min()
+        assert wide.max() < 6
 
 
 def test_rows_are_spaced_over_the_stage_and_say_which_are_empty():
