@@ -11,7 +11,7 @@ from jax import lax
 from numpyro_contour.adaptation.rows import Rows
 from numpyro_contour.adaptation.tune import SLOPE_SHARE
 from numpyro_contour.adaptation.tuning import TINY, positive_or_one
-from numpyro_contour.adaptation.whitening import LEAST_SIGNAL, SHRINKAGE, Whitening, whitening
+from numpyro_contour.adaptation.whitening import LEAST_SIGNAL, Whitening, whitening
 from numpyro_contour.core.arrays.decompositions import orthonormal, svd
 from numpyro_contour.core.arrays.factors import LowRank, slope
 
@@ -21,6 +21,9 @@ RANK = 8
 MOST_DENSE = 2 * RANK
 # Variances that are not so many times more or less than the diagonal says may be chance.
 _LEAST_STRETCH = 2.0
+# Added to variances where the diagonal is 1, against rounding. Stiff directions have variances that
+# are not far above it: what is added for want of steps, as to a dense one, would hide them.
+_LEAST_VARIANCE = 1e-7
 # Rounds in which diagonal and directions are found in turn.
 _ROUNDS = 3
 # Powers of the covariances by which the directions of most variance are found.
@@ -137,7 +140,7 @@ def _within(
 ) -> tuple[jax.Array, Whitening]:
     """The basis, and the dense preconditioner in it, from the other half of the rows."""
     count = jnp.maximum(jnp.sum(filled[1::2]), 1)
-    added = SHRINKAGE / count * jnp.eye(basis.shape[1])
+    added = _LEAST_VARIANCE * jnp.eye(basis.shape[1])
 
     def covariance(rows: jax.Array) -> jax.Array:
         within = rows[1::2] @ basis
