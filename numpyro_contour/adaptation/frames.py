@@ -44,6 +44,9 @@ class Frame(NamedTuple):
     place: jax.Array
     #: what is kept of the steps: rows where L is of low rank
     seen: Products | Rows
+    #: what all steps say of the directions of L, as `with_sweep` sums it, (d, r) where L is of low
+    #: rank
+    swept: jax.Array | tuple[()]
     #: the condition number that a diagonal has to leave for L to be renewed first
     turns_from: jax.Array
     #: whether it was renewed
@@ -67,6 +70,7 @@ def first_frame(position: jax.Array, turns_from: float = 0.0, rank: int | None =
     size, dtype = position.shape[0], position.dtype
     factor: jax.Array | LowRank
     seen: Products | Rows
+    swept: jax.Array | tuple[()] = ()
     if rank is None:
         factor, seen = jnp.eye(size, dtype=dtype), _no_products(position)
     else:
@@ -74,9 +78,9 @@ def first_frame(position: jax.Array, turns_from: float = 0.0, rank: int | None =
         factor = LowRank(
             jnp.ones_like(position), jnp.zeros((size, rank), dtype), jnp.ones((rank,), dtype)
         )
-        seen = no_rows(position)
-    least = jnp.asarray(turns_from, dtype)
-    return Frame(factor, jnp.zeros_like(position), position, seen, least, jnp.zeros((), bool))
+        seen, swept = no_rows(position), jnp.zeros((size, rank), dtype)
+    least, origin = jnp.asarray(turns_from, dtype), jnp.zeros_like(position)
+    return Frame(factor, origin, position, seen, swept, least, jnp.zeros((), bool))
 
 
 def with_products(
@@ -108,8 +112,45 @@ def with_products(
     return seen._replace(noise=seen.noise + new)
 
 
+def with_sweep(
+    swept: jax.Array,
+    factor: LowRank,
+    curvatures: jax.Array,
+    place: jax.Array,
+    moments: Moments,
+    gradient: jax.Array,
+) -> jax.Array:
+    r"""The sums by which a stage improves the directions of L, after one more step.
+
+    .. math:: \sum_t r_t\, (r_t^\top U), \qquad r = D g - P D^{-1} x
+
+    With n steps or rows directions are off by the root of d / n over that of their condition
+    number, and this is one block power iteration over all steps, for O(d r) each. r is what the
+    gradient has beyond that of a Gaussian without directions: along a stiff direction that is the
+    gradient itself, along a slack one the position, and across both nothing but noise. So the
+    positions of a chain may be correlated by chance, as those of a few hundred steps are.
+
+    Args:
+        swept: the sums, (d, r).
+        factor: L.
+        curvatures: the diagonal of P, the curvatures in the frame, (d,).
+        place: z where the step begins, (d,).
+        moments: the moments in the frame before the step.
+        gradient: the gradient in the frame, (d,).
+    """
+    straight = factor._replace(scales=jnp.ones_like(factor.scales))
+    slopes = displacement(inverse_transposed(straight), gradient - moments.gradient)
+    moved = displacement(straight, place - moments.position)
+    beyond = slopes - curvatures * moved
+    # Products of deviations from the means before and after the step.
+    weight = moments.steps / (moments.steps + 1)
+    return swept + weight * jnp.outer(beyond, beyond @ factor.directions)
+
+
 def with_gradients_scaled(frame: Frame, scale: jax.Array) -> Frame:
     """The frame as if the gradients of the stage had been so many times as large in z.
+
+    Not its sweep, which has to say where directions lie and not how stiff they are.
 
     Args:
         frame: the frame.
@@ -126,7 +167,8 @@ def with_gradients_scaled(frame: Frame, scale: jax.Array) -> Frame:
 
 def unseen(frame: Frame) -> Frame:
     """The frame at the start of a stage."""
-    return frame._replace(seen=jax.tree.map(jnp.zeros_like, frame.seen))
+    seen, swept = jax.tree.map(jnp.zeros_like, (frame.seen, frame.swept))
+    return frame._replace(seen=seen, swept=swept)
 
 
 def _no_products(position: jax.Array) -> Products:

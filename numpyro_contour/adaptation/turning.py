@@ -71,7 +71,10 @@ def _of_low_rank(tuning: Tuning, temperature: jax.Array) -> _Found:
     assert isinstance(frame.seen, Rows)
     assert isinstance(frame.factor, LowRank)
     diagonal = jnp.where(frame.turned, frame.factor.scales**2, tuning.preconditioner)
-    found = low_rank(frame.seen, diagonal, temperature)
+    assert isinstance(frame.swept, jax.Array)
+    # As combinations of the gradient by coordinate of the position.
+    swept = frame.swept / frame.factor.scales[:, None]
+    found = low_rank(frame.seen, diagonal, temperature, swept)
     # Found for the position itself, so that the last step size says nothing of the next.
     log_step = jnp.log(jnp.asarray(FIRST_STEP_SIZE, found.noise.dtype))
     known = found.rows >= _ROWS_A_DIRECTION * RANK
