@@ -115,14 +115,14 @@ def with_products(
 def with_sweep(
     swept: jax.Array,
     factor: LowRank,
-    curvatures: jax.Array,
+    curvature: jax.Array,
     place: jax.Array,
     moments: Moments,
     gradient: jax.Array,
 ) -> jax.Array:
     r"""The sums by which a stage improves the directions of L, after one more step.
 
-    .. math:: \sum_t r_t\, (r_t^\top U), \qquad r = D g - P D^{-1} x
+    .. math:: \sum_t r_t\, (r_t^\top U), \qquad r = D g - p D^{-1} x
 
     With n steps or rows directions are off by the root of d / n over that of their condition
     number, and this is one block power iteration over all steps, for O(d r) each. r is what the
@@ -133,18 +133,20 @@ def with_sweep(
     Args:
         swept: the sums, (d, r).
         factor: L.
-        curvatures: the diagonal of P, the curvatures in the frame, (d,).
+        curvature: p, the curvature in the frame.
         place: z where the step begins, (d,).
         moments: the moments in the frame before the step.
         gradient: the gradient in the frame, (d,).
     """
-    straight = factor._replace(scales=jnp.ones_like(factor.scales))
-    slopes = displacement(inverse_transposed(straight), gradient - moments.gradient)
-    moved = displacement(straight, place - moments.position)
-    beyond = slopes - curvatures * moved
+    slopes, moved = gradient - moments.gradient, place - moments.position
+    along = jnp.stack([slopes, moved]) @ factor.directions
+    # L' and the inverse of L are undone along the directions, D is left.
+    beyond = along[0] / factor.stretches - curvature * factor.stretches * along[1]
+    more = beyond - along[0] + curvature * along[1]
+    rest = slopes - curvature * moved + factor.directions @ more
     # Products of deviations from the means before and after the step.
     weight = moments.steps / (moments.steps + 1)
-    return swept + weight * jnp.outer(beyond, beyond @ factor.directions)
+    return swept + jnp.outer(rest, weight * beyond)
 
 
 def with_gradients_scaled(frame: Frame, scale: jax.Array) -> Frame:

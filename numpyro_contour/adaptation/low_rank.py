@@ -50,6 +50,21 @@ class FoundLowRank(NamedTuple):
     rows: jax.Array
 
 
+class Swept(NamedTuple):
+    """Directions that all steps have improved, in the one or the other, (d, r); zeros for none."""
+
+    #: slack ones, as displacements
+    places: jax.Array
+    #: stiff ones, as gradients
+    gradients: jax.Array
+
+
+def swept_of(factor: LowRank, sums: jax.Array) -> Swept:
+    """The directions of a factor after a stage, from its sums by `with_sweep`, (d, r)."""
+    slack, scales = factor.stretches > 1, factor.scales[:, None]
+    return Swept(jnp.where(slack, sums * scales, 0.0), jnp.where(slack, 0.0, sums / scales))
+
+
 class _Scaled(NamedTuple):
     """Deviations of positions, gradients and their noise by rows, in one scale; the mean slope."""
 
@@ -77,7 +92,7 @@ def low_rank(
     rows: Rows,
     variances: jax.Array,
     temperature: jax.Array,
-    swept: jax.Array | None = None,
+    swept: Swept | None = None,
 ) -> FoundLowRank:
     r"""The preconditioner of low rank that rows of a stage suggest.
 
@@ -98,8 +113,7 @@ def low_rank(
         rows: the rows.
         variances: a first D, (d,).
         temperature: tau.
-        swept: directions that were known before, as combinations of the gradient, (d, r), with
-            columns of zeros for none. Defaults to None, for none.
+        swept: directions that were known before. Defaults to None, for none.
 
     Source: Seyboldt, Carlson and Carpenter (2024), *Preconditioning Hamiltonian Monte Carlo by
     minimizing Fisher divergence*, section 3.3, for low rank without noise.
@@ -111,7 +125,7 @@ def low_rank(
         scaled = moves.by(scales)
         if swept is None:
             return _by_rows(scaled, filled, temperature)
-        known = _known(swept * scales[:, None])
+        known = _known(swept.places / scales[:, None] + swept.gradients * scales[:, None])
         first = _truncated(known, _within(scaled, known, filled, temperature).factor)
         return _product(first, _by_rows(scaled.through(first), filled, temperature))
 

@@ -24,7 +24,7 @@ from numpyro_contour.adaptation.scaled_adam import Adam
 from numpyro_contour.adaptation.tuning import (
     TINY,
     Tuning,
-    curvatures,
+    curvature,
     largest_step_size,
     positive_or_one,
 )
@@ -205,7 +205,7 @@ def measured_move(
             # The first gradient may be that of another estimator.
             seen = with_row(frame.seen, progress, x, slopes, other, ~by_pairs & ~first)
             assert isinstance(swept, jax.Array)
-            curved = curvatures(tuning, temperature)
+            curved = curvature(tuning, temperature)
             swept = with_sweep(swept, factor, curved, z, sums, bounded)
         else:
             kept = Products(*(jnp.where(by_pairs, 0.0, sum_) for sum_ in frame.seen))

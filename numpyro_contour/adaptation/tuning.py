@@ -100,9 +100,9 @@ def positive_or_one(temperature: jax.Array) -> jax.Array:
     return jnp.where(temperature > 0, temperature, 1.0)
 
 
-def curvatures(tuning: Tuning, temperature: jax.Array) -> jax.Array:
-    """The diagonal of P in coordinates in which M, the inverse of P + V / tau, is 1, (d,)."""
-    noise = tuning.gradient_noise / positive_or_one(temperature)
+def curvature(tuning: Tuning, temperature: jax.Array) -> jax.Array:
+    """The mean curvature p in coordinates in which M, the inverse of p + V / tau, is 1."""
+    noise = jnp.mean(tuning.gradient_noise) / positive_or_one(temperature)
     return jnp.maximum(1 - noise, _LEAST_CURVATURE)
 
 

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numpyro_contour.adaptation.frames import first_frame
-from numpyro_contour.adaptation.low_rank import low_rank, rank_of
+from numpyro_contour.adaptation.frames import first_frame, with_sweep
+from numpyro_contour.adaptation.low_rank import low_rank, rank_of, swept_of
+from numpyro_contour.adaptation.moments import no_moments, welford
 from numpyro_contour.adaptation.rows import ROWS, no_rows, with_row
 from numpyro_contour.adaptation.tuning import initial_tuning
 from numpyro_contour.adaptation.turning import turned
@@ -125,6 +126,44 @@ def test_the_diagonal_of_a_coordinate_along_a_direction_is_that_of_the_others(no
         wide = np.asarray(found.factor.scales) * scales_of() * np.sqrt(1 + noise)
         assert wide.min() > 0.5
         assert wide.max() < 6
+
+
+def sweep_of(factor, precision, noise, steps=2000, far=30.0):
+    """The sums over a stage of draws, far from 0, in the coordinates of a factor."""
+    rng = np.random.default_rng(7)
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    matrix, scatter = matrix_of(factor), np.linalg.cholesky(noise * precision)
+    x = (far + rng.normal(size=(steps, SIZE))) @ root.T
+    gradients = x @ precision + rng.normal(size=(steps, SIZE)) @ scatter.T
+    places = np.linalg.solve(matrix, x.T).T
+
+    def add(carry, step):
+        swept, moments = carry
+        place, gradient = step
+        swept = with_sweep(swept, factor, 1 / (1 + noise), place, moments, gradient)
+        count = moments.steps + 1
+        position, _ = welford(count, moments.position, place, place)
+        slope, _ = welford(count, moments.gradient, gradient, gradient)
+        return (swept, moments._replace(steps=count, position=position, gradient=slope)), None
+
+    start = (jnp.zeros_like(factor.directions), no_moments(SIZE))
+    steps = jnp.asarray(places, jnp.float32), jnp.asarray(gradients @ matrix, jnp.float32)
+    return jax.lax.scan(add, start, steps)[0][0]
+
+
+@pytest.mark.parametrize("kind", ["stiff", "slack"])
+def test_all_steps_improve_directions_that_are_known(kind):
+    noise, precision = 1.0, precision_of(kind)
+    rows = rows_of(precision, noise, seed=2)
+    before = find(rows, diagonal_of(rows), TAU).factor
+    swept = swept_of(before, sweep_of(before, precision, noise))
+    after = find(rows_of(precision, noise, seed=3), before.scales**2, TAU, swept).factor
+    # How far M is from that which is sought, of which the inverse is 1 in its coordinates.
+    far = [
+        np.abs(np.log(np.linalg.eigvalsh(m.T @ ((1 + noise) * precision) @ m))).max()
+        for m in (matrix_of(before), matrix_of(after))
+    ]
+    assert far[1] < 0.6 * far[0]
 
 
 def test_rows_are_spaced_over_the_stage_and_say_which_are_empty():
