@@ -238,6 +238,12 @@ MUTANTS = [
         "",
         "adaptation kernels/test_low_rank_preconditioner.py",
     ),
+    Mutant(
+        "adaptation/frames.py",
+        "swept + jnp.outer(rest, weight * beyond)",
+        "0 * swept + jnp.outer(rest, weight * beyond)",
+        "adaptation",
+    ),
     Mutant("adaptation/rows.py", "difference / 2**0.5", "difference", "adaptation"),
     Mutant("adaptation", "mean + deviation / count", "mean + deviation", "adaptation"),
     Mutant("adaptation", "2 * NOISE_SHARE * ", "20 * NOISE_SHARE * ", "adaptation"),

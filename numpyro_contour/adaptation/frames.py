@@ -44,6 +44,9 @@ class Frame(NamedTuple):
     place: jax.Array
     #: what is kept of the steps: rows where L is of low rank
     seen: Products | Rows
+    #: what all steps say of the directions of L, as `with_sweep` sums it, (d, r) where L is of low
+    #: rank
+    swept: jax.Array | tuple[()]
     #: the condition number that a diagonal has to leave for L to be renewed first
     turns_from: jax.Array
     #: whether it was renewed
@@ -67,6 +70,7 @@ def first_frame(position: jax.Array, turns_from: float = 0.0, rank: int | None =
     size, dtype = position.shape[0], position.dtype
     factor: jax.Array | LowRank
     seen: Products | Rows
+    swept: jax.Array | tuple[()] = ()
     if rank is None:
         factor, seen = jnp.eye(size, dtype=dtype), _no_products(position)
     else:
@@ -74,9 +78,9 @@ def first_frame(position: jax.Array, turns_from: float = 0.0, rank: int | None =
         factor = LowRank(
             jnp.ones_like(position), jnp.zeros((size, rank), dtype), jnp.ones((rank,), dtype)
         )
-        seen = no_rows(position)
-    least = jnp.asarray(turns_from, dtype)
-    return Frame(factor, jnp.zeros_like(position), position, seen, least, jnp.zeros((), bool))
+        seen, swept = no_rows(position), jnp.zeros((size, rank), dtype)
+    least, origin = jnp.asarray(turns_from, dtype), jnp.zeros_like(position)
+    return Frame(factor, origin, position, seen, swept, least, jnp.zeros((), bool))
 
 
 def with_products(
@@ -108,8 +112,47 @@ def with_products(
     return seen._replace(noise=seen.noise + new)
 
 
+def with_sweep(
+    swept: jax.Array,
+    factor: LowRank,
+    curvature: jax.Array,
+    place: jax.Array,
+    moments: Moments,
+    gradient: jax.Array,
+) -> jax.Array:
+    r"""The sums by which a stage improves the directions of L, after one more step.
+
+    .. math:: \sum_t r_t\, (r_t^\top U), \qquad r = D g - p D^{-1} x
+
+    With n steps or rows directions are off by the root of d / n over that of their condition
+    number, and this is one block power iteration over all steps, for O(d r) each. r is what the
+    gradient has beyond that of a Gaussian without directions: along a stiff direction that is the
+    gradient itself, along a slack one the position, and across both nothing but noise. So the
+    positions of a chain may be correlated by chance, as those of a few hundred steps are.
+
+    Args:
+        swept: the sums, (d, r).
+        factor: L.
+        curvature: p, the curvature in the frame.
+        place: z where the step begins, (d,).
+        moments: the moments in the frame before the step.
+        gradient: the gradient in the frame, (d,).
+    """
+    slopes, moved = gradient - moments.gradient, place - moments.position
+    along = jnp.stack([slopes, moved]) @ factor.directions
+    # L' and the inverse of L are undone along the directions, D is left.
+    beyond = along[0] / factor.stretches - curvature * factor.stretches * along[1]
+    more = beyond - along[0] + curvature * along[1]
+    rest = slopes - curvature * moved + factor.directions @ more
+    # Products of deviations from the means before and after the step.
+    weight = moments.steps / (moments.steps + 1)
+    return swept + jnp.outer(rest, weight * beyond)
+
+
 def with_gradients_scaled(frame: Frame, scale: jax.Array) -> Frame:
     """The frame as if the gradients of the stage had been so many times as large in z.
+
+    Not its sweep, which has to say where directions lie and not how stiff they are.
 
     Args:
         frame: the frame.
@@ -126,7 +169,8 @@ def with_gradients_scaled(frame: Frame, scale: jax.Array) -> Frame:
 
 def unseen(frame: Frame) -> Frame:
     """The frame at the start of a stage."""
-    return frame._replace(seen=jax.tree.map(jnp.zeros_like, frame.seen))
+    seen, swept = jax.tree.map(jnp.zeros_like, (frame.seen, frame.swept))
+    return frame._replace(seen=seen, swept=swept)
 
 
 def _no_products(position: jax.Array) -> Products:

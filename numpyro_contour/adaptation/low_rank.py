@@ -11,9 +11,9 @@ from jax import lax
 from numpyro_contour.adaptation.rows import Rows
 from numpyro_contour.adaptation.tune import SLOPE_SHARE
 from numpyro_contour.adaptation.tuning import TINY, positive_or_one
-from numpyro_contour.adaptation.whitening import LEAST_SIGNAL, SHRINKAGE, Whitening, whitening
+from numpyro_contour.adaptation.whitening import LEAST_SIGNAL, Whitening, whitening
 from numpyro_contour.core.arrays.decompositions import orthonormal, svd
-from numpyro_contour.core.arrays.factors import LowRank, slope
+from numpyro_contour.core.arrays.factors import LowRank, displacement, inverse_transposed, slope
 
 #: the most directions in which the preconditioner differs from a diagonal
 RANK = 8
@@ -21,6 +21,9 @@ RANK = 8
 MOST_DENSE = 2 * RANK
 # Variances that are not so many times more or less than the diagonal says may be chance.
 _LEAST_STRETCH = 2.0
+# Added to variances where the diagonal is 1, against rounding. Stiff directions have variances that
+# are not far above it: what is added for want of steps, as to a dense one, would hide them.
+_LEAST_VARIANCE = 1e-7
 # Rounds in which diagonal and directions are found in turn.
 _ROUNDS = 3
 # Powers of the covariances by which the directions of most variance are found.
@@ -47,6 +50,21 @@ class FoundLowRank(NamedTuple):
     rows: jax.Array
 
 
+class Swept(NamedTuple):
+    """Directions that all steps have improved, in the one or the other, (d, r); zeros for none."""
+
+    #: slack ones, as displacements
+    places: jax.Array
+    #: stiff ones, as gradients
+    gradients: jax.Array
+
+
+def swept_of(factor: LowRank, sums: jax.Array) -> Swept:
+    """The directions of a factor after a stage, from its sums by `with_sweep`, (d, r)."""
+    slack, scales = factor.stretches > 1, factor.scales[:, None]
+    return Swept(jnp.where(slack, sums * scales, 0.0), jnp.where(slack, 0.0, sums / scales))
+
+
 class _Scaled(NamedTuple):
     """Deviations of positions, gradients and their noise by rows, in one scale; the mean slope."""
 
@@ -59,8 +77,23 @@ class _Scaled(NamedTuple):
         """In coordinates that are so many times as wide."""
         return _Scaled(self.places / scales, *(x * scales for x in self[1:]))
 
+    def through(self, factor: LowRank) -> _Scaled:
+        """In the coordinates of a factor."""
+        back = inverse_transposed(factor)
+        return _Scaled(
+            jax.vmap(lambda x: slope(back, x))(self.places),
+            jax.vmap(lambda x: slope(factor, x))(self.gradients),
+            jax.vmap(lambda x: slope(factor, x))(self.noise),
+            slope(factor, self.slope),
+        )
 
-def low_rank(rows: Rows, variances: jax.Array, temperature: jax.Array) -> FoundLowRank:
+
+def low_rank(
+    rows: Rows,
+    variances: jax.Array,
+    temperature: jax.Array,
+    swept: Swept | None = None,
+) -> FoundLowRank:
     r"""The preconditioner of low rank that rows of a stage suggest.
 
     .. math:: M = D^{1/2} \bigl(I + U (S - I)\, U^\top\bigr) D^{1/2}
@@ -73,10 +106,14 @@ def low_rank(rows: Rows, variances: jax.Array, temperature: jax.Array) -> FoundL
     Directions come from every second row and their variances from the others: of many coordinates
     some combination always varies much in the rows by which it was chosen, by chance.
 
+    Directions that were known before, and that all steps of the stage have improved, are more
+    exact than those of rows. M is found in them first, and directions by rows for what M leaves.
+
     Args:
         rows: the rows.
         variances: a first D, (d,).
         temperature: tau.
+        swept: directions that were known before. Defaults to None, for none.
 
     Source: Seyboldt, Carlson and Carpenter (2024), *Preconditioning Hamiltonian Monte Carlo by
     minimizing Fisher divergence*, section 3.3, for low rank without noise.
@@ -84,23 +121,26 @@ def low_rank(rows: Rows, variances: jax.Array, temperature: jax.Array) -> FoundL
     moves, filled = _deviations(rows)
     count = jnp.sum(filled)
 
-    def found(scales: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def found(scales: jax.Array) -> LowRank:
         scaled = moves.by(scales)
-        return _directions(*_within(scaled, _basis(scaled, filled), filled, temperature))
+        if swept is None:
+            return _by_rows(scaled, filled, temperature)
+        known = _known(swept.places / scales[:, None] + swept.gradients * scales[:, None])
+        first = _truncated(known, _within(scaled, known, filled, temperature).factor)
+        return _product(first, _by_rows(scaled.through(first), filled, temperature))
 
     def refined(_: Any, scales: jax.Array) -> jax.Array:
-        directions, _ = found(scales)
+        directions = found(scales).directions
         return scales * _scales_across(moves.by(scales), directions, count, temperature)
 
     # At first all that varies much is left out: the diagonal is that of the many others.
     scales = jnp.sqrt(variances)
     begun = moves.by(scales)
     basis = _basis(begun, filled)
-    _, left = _within(begun, basis, filled, temperature)
+    left = _within(begun, basis, filled, temperature)
     scales = scales * _scales_across(begun, basis, count, temperature)
     scales = lax.fori_loop(0, _ROUNDS, refined, scales)
-    directions, values = found(scales)
-    factor = LowRank(scales, directions, jnp.sqrt(values))
+    factor = found(scales)._replace(scales=scales)
     noise = jnp.mean(jax.vmap(lambda x: slope(factor, x))(moves.noise) ** 2, 0)
     noise = noise * len(filled) / jnp.maximum(count, 1)
     return FoundLowRank(factor, noise, left.condition, count)
@@ -132,35 +172,57 @@ def _basis(moves: _Scaled, filled: jax.Array) -> jax.Array:
     return orthonormal(jnp.concatenate(both, 1))
 
 
+def _known(columns: jax.Array) -> jax.Array:
+    """Orthonormal directions for columns, (d, r); zeros for those of zeros."""
+    largest = jnp.max(jnp.abs(columns), 0)
+    usable = jnp.isfinite(largest) & (largest > 0)
+    columns = jnp.where(usable, columns / jnp.where(usable, largest, 1.0), 0.0)
+    return jnp.where(usable, orthonormal(columns), 0.0)
+
+
+def _by_rows(moves: _Scaled, filled: jax.Array, temperature: jax.Array) -> LowRank:
+    """The directions that rows suggest, where D is 1."""
+    basis = _basis(moves, filled)
+    return _truncated(basis, _within(moves, basis, filled, temperature).factor)
+
+
 def _within(
     moves: _Scaled, basis: jax.Array, filled: jax.Array, temperature: jax.Array
-) -> tuple[jax.Array, Whitening]:
-    """The basis, and the dense preconditioner in it, from the other half of the rows."""
+) -> Whitening:
+    """The dense preconditioner within a basis, from the other half of the rows."""
     count = jnp.maximum(jnp.sum(filled[1::2]), 1)
-    added = SHRINKAGE / count * jnp.eye(basis.shape[1])
+    # In columns of zeros, which there is nothing to say of, it is 1.
+    added = jnp.diag(jnp.where(jnp.any(basis != 0, 0), _LEAST_VARIANCE, 1.0))
 
     def covariance(rows: jax.Array) -> jax.Array:
         within = rows[1::2] @ basis
         return within.T @ within / count
 
     mean = moves.slope @ basis
-    found = whitening(
+    return whitening(
         covariance(moves.places) + added,
         covariance(moves.gradients) + SLOPE_SHARE * jnp.outer(mean, mean) + added,
         covariance(moves.noise),
         temperature,
     )
-    return basis, found
 
 
-def _directions(basis: jax.Array, found: Whitening) -> tuple[jax.Array, jax.Array]:
-    """U, (d, r), and the eigenvalues of M there, (r,): the half that differs most from 1."""
-    turn, roots, _ = svd(found.factor)
-    chosen = jnp.argsort(-jnp.abs(jnp.log(roots)))[: basis.shape[1] // 2]
+def _product(first: LowRank, second: LowRank) -> LowRank:
+    """The product of two factors, with as many directions as each."""
+    basis = orthonormal(jnp.concatenate([first.directions, second.directions], 1))
+    through = jax.vmap(lambda v: displacement(first, displacement(second, v)), 1, 1)
+    return _truncated(basis, basis.T @ through(basis))
+
+
+def _truncated(basis: jax.Array, factor: jax.Array) -> LowRank:
+    """The directions in which M = T T' within a basis differs most from 1, of T, where D is 1."""
+    turn, roots, _ = svd(factor)
+    chosen = jnp.argsort(-jnp.abs(jnp.log(roots)))[: rank_of(len(basis))]
     values = roots[chosen] ** 2
     differs = jnp.abs(jnp.log(values)) > jnp.log(_LEAST_STRETCH)
     directions = jnp.where(differs, basis @ turn[:, chosen], 0.0)
-    return directions, jnp.where(differs, values, 1.0)
+    stretches = jnp.sqrt(jnp.where(differs, values, 1.0))
+    return LowRank(jnp.ones(len(basis), basis.dtype), directions, stretches)
 
 
 def _widest(rows: jax.Array, rank: int) -> jax.Array:
@@ -180,11 +242,14 @@ def _scales_across(
     moves: _Scaled, directions: jax.Array, count: jax.Array, temperature: jax.Array
 ) -> jax.Array:
     """The root of the diagonal that moves across directions suggest, where D is 1, (d,)."""
+    # The rest of a coordinate that lies in the directions for the most part is small. Noise, which
+    # counts as it is and not by a ratio, would be missed, and D be a thousand times too wide.
+    share = 1 - jnp.minimum(jnp.sum(directions**2, -1), 1.0)
 
     def across(rows: jax.Array) -> jax.Array:
         rest = rows - (rows @ directions) @ directions.T
         squares = jnp.sum(rest**2, 0) / jnp.maximum(count, 1)
-        return squares + _REST * jnp.mean(squares) + TINY
+        return (squares + _REST * jnp.mean(squares) + TINY) / (share + _REST)
 
     noise = across(moves.noise)
     variance = across(moves.gradients) + SLOPE_SHARE * across(moves.slope[None]) * count

@@ -15,13 +15,19 @@ from numpyro_contour.adaptation.descent import (
     next_trial,
 )
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, update_dual_averaging
-from numpyro_contour.adaptation.frames import Products, with_products
+from numpyro_contour.adaptation.frames import Products, with_products, with_sweep
 from numpyro_contour.adaptation.lbfgs import Trial
 from numpyro_contour.adaptation.moments import Moments, no_moments, welford
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rows import Rows, with_row
 from numpyro_contour.adaptation.scaled_adam import Adam
-from numpyro_contour.adaptation.tuning import TINY, Tuning, largest_step_size, positive_or_one
+from numpyro_contour.adaptation.tuning import (
+    TINY,
+    Tuning,
+    curvature,
+    largest_step_size,
+    positive_or_one,
+)
 from numpyro_contour.adaptation.warmup import Warmup, progress
 from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.core.arrays.random_bits import normal
@@ -192,15 +198,20 @@ def measured_move(
     )
     if frame:
         seen: Products | Rows
+        swept = frame.swept
         if isinstance(frame.seen, Rows):
             slopes = jnp.clip(gradient, -_LARGEST_GRADIENT, _LARGEST_GRADIENT)
             other = None if exact else gradient - chain.gradient
             # The first gradient may be that of another estimator.
             seen = with_row(frame.seen, progress, x, slopes, other, ~by_pairs & ~first)
+            assert isinstance(swept, jax.Array)
+            curved = curvature(tuning, temperature)
+            swept = with_sweep(swept, factor, curved, z, sums, bounded)
         else:
             kept = Products(*(jnp.where(by_pairs, 0.0, sum_) for sum_ in frame.seen))
             seen = with_products(kept, z, sums, moments, bounded, None if exact else difference)
-        tuned = tuned._replace(frame=frame._replace(seen=seen, place=jnp.where(moves, z + went, z)))
+        frame = frame._replace(seen=seen, swept=swept, place=jnp.where(moves, z + went, z))
+        tuned = tuned._replace(frame=frame)
     chain = chain._replace(
         steps=chain.steps + 1,
         position=now.position,

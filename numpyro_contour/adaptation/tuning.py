@@ -20,6 +20,8 @@ NOISE_SHARE = 0.2
 LARGEST_STEP_SIZE = 0.45
 #: step size from which tuning starts
 FIRST_STEP_SIZE = 0.1
+# The least share of the inverse of M that is held to be curvature, and not noise of the gradient.
+_LEAST_CURVATURE = 0.1
 # The least variance of an energy's noise, in nats squared, that flattening is held to bear.
 _LEAST_BEARABLE = 1.0
 #: in place of a divisor of 0
@@ -96,6 +98,12 @@ def bearable_noise(size: int) -> float:
 def positive_or_one(temperature: jax.Array) -> jax.Array:
     """The temperature, 1 where it is 0: nothing is noise then."""
     return jnp.where(temperature > 0, temperature, 1.0)
+
+
+def curvature(tuning: Tuning, temperature: jax.Array) -> jax.Array:
+    """The mean curvature p in coordinates in which M, the inverse of p + V / tau, is 1."""
+    noise = jnp.mean(tuning.gradient_noise) / positive_or_one(temperature)
+    return jnp.maximum(1 - noise, _LEAST_CURVATURE)
 
 
 def least_noisy_step_size(tuning: Tuning, temperature: jax.Array) -> jax.Array:

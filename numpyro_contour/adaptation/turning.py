@@ -11,7 +11,7 @@ from jax import lax
 
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging
 from numpyro_contour.adaptation.frames import unseen
-from numpyro_contour.adaptation.low_rank import RANK, low_rank
+from numpyro_contour.adaptation.low_rank import RANK, low_rank, swept_of
 from numpyro_contour.adaptation.moments import no_moments
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rows import Rows
@@ -71,7 +71,9 @@ def _of_low_rank(tuning: Tuning, temperature: jax.Array) -> _Found:
     assert isinstance(frame.seen, Rows)
     assert isinstance(frame.factor, LowRank)
     diagonal = jnp.where(frame.turned, frame.factor.scales**2, tuning.preconditioner)
-    found = low_rank(frame.seen, diagonal, temperature)
+    assert isinstance(frame.swept, jax.Array)
+    swept = swept_of(frame.factor, frame.swept)
+    found = low_rank(frame.seen, diagonal, temperature, swept)
     # Found for the position itself, so that the last step size says nothing of the next.
     log_step = jnp.log(jnp.asarray(FIRST_STEP_SIZE, found.noise.dtype))
     known = found.rows >= _ROWS_A_DIRECTION * RANK

@@ -84,7 +84,9 @@ def test_a_gaussian_of_three_stiff_directions(name, noisy):
         # Chains that creep do not agree: 8 chains of 10,000 steps, with a diagonal, .3 and more.
         assert np.median(error) < 0.05
         assert error.max() < 0.2
-    assert np.abs(second.mean(0)[SIZE : SIZE + 3] - 1).max() < 0.2
+    # Of 36 directions of SGLD, by six seeds each with and without noise, at most .1; rows alone
+    # leave .16 on average with noise.
+    assert np.abs(second.mean(0)[SIZE : SIZE + 3] - 1).max() < 0.15
 
 
 def test_what_is_exported_of_it():
