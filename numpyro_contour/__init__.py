@@ -54,3 +54,8 @@ __all__ = [
     "to_inference_data",
     "weighted_samples",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, and the modules of more."""
+    return sorted([*__all__, "__version__", "diagnostics", "examples", "plots", "schedules"])

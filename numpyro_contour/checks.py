@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
 def fail(name: str, got: Any, takes: str) -> ValueError:
     """The error for an argument out of range, to be raised by the caller."""
     return ValueError(f"`{name}` takes {takes}, but got {got!r}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence with the known name that is most like a misspelt one, "" if none is."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" Do you mean `{found[0]}`?" if found else ""
 
 
 def number(name: str, value: Any) -> float:

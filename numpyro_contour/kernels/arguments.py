@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, TypeVar, get_type_hints
+
+from numpyro.infer import MCMC
 
 from numpyro_contour import checks
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
@@ -56,6 +59,15 @@ class ContourArguments(FlatteningArguments, total=False):
     zeta: float
 
 
+def unknown(kernel: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error for an argument that a kernel does not have, to be raised by the caller."""
+    if name in inspect.signature(MCMC).parameters:
+        return TypeError(
+            f"{kernel} takes no `{name}`: it belongs to `MCMC({kernel}(...), {name}=)`."
+        )
+    return TypeError(f"{kernel} takes no `{name}`.{checks.nearest(name, known)}")
+
+
 def refuse(arguments: Any, name: str, why: str) -> None:
     """Refuse an argument that other kernels take.
 
@@ -104,6 +116,16 @@ def with_signature(*parts: Any) -> Callable[[Named], Named]:
         ]
         signature = inspect.Signature([*own, *shared])
         kernel.__signature__ = signature  # type: ignore[attr-defined]
+        checked = kernel.__init__  # type: ignore[misc]
+
+        @functools.wraps(checked)
+        def init(self: Any, *args: Any, **arguments: Any) -> None:
+            for name in arguments:
+                if name not in signature.parameters:
+                    raise unknown(kernel.__name__, name, signature.parameters)
+            checked(self, *args, **arguments)
+
+        kernel.__init__ = init  # type: ignore[misc]
         return kernel
 
     return decorate

@@ -40,6 +40,7 @@ from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.model_potential import ModelPotential, constrained
 from numpyro_contour.models.plates import MinibatchSize
 from numpyro_contour.schedules import (
+    Constant,
     ScalarOrSchedule,
     as_schedule,
     check_positive_temperature,
@@ -346,6 +347,13 @@ class Kernel(MCMCKernel):
         kernel.__setstate__(state)
         return kernel
 
+    def __repr__(self) -> str:
+        """The kernel with its settings."""
+        model = self.parts.source.model
+        of = "potential_fn" if model is None else getattr(model, "__name__", "model")
+        settings = ", ".join(f"{name}={_shown(value)}" for name, value in self.settings.items())
+        return f"{type(self).__name__}({of}, {settings})"
+
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         del state["_start"]
@@ -354,6 +362,13 @@ class Kernel(MCMCKernel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start = JittedOnData(self._start_chains)
+
+
+def _shown(value: Any) -> str:
+    """A setting in few characters."""
+    if isinstance(value, Constant):
+        return f"{value.value:g}"
+    return getattr(value, "__qualname__", None) or repr(value)
 
 
 def _steps_of(num_steps: int | None, method: Method, scaling: Scaling) -> int:

@@ -43,6 +43,9 @@ class Scaling:
     def __post_init__(self) -> None:
         given = self.step_size
         if self.step_size is not None:
+            if isinstance(given, str):
+                takes = "None to find it in the warm-up, a number above 0 or a schedule"
+                raise checks.fail("step_size", given, takes)
             schedule = as_schedule("step_size", self.step_size, checks.positive)
             object.__setattr__(self, "step_size", schedule)
         _check_preconditioner(self.preconditioner)

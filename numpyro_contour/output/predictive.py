@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import jax
@@ -47,7 +48,8 @@ def predictive(
         `summary` and `expectation` weigh; (num_samples, ...) otherwise.
 
     Raises:
-        ValueError: as `weighted_samples`; or the kernel has no model.
+        ValueError: as `weighted_samples`; or the kernel has no model; or the model's arguments do
+            not fit it.
 
     Example:
         >>> import jax, jax.numpy as jnp, numpyro, numpyro.distributions as dist
@@ -84,5 +86,12 @@ def predictive(
     predict = Predictive(
         model, posterior_samples=samples, batch_ndims=batch, return_sites=return_sites
     )
+    try:
+        inspect.signature(model).bind(*model_args, **model_kwargs)
+    except TypeError as error:
+        raise ValueError(
+            "`model_args` takes the model's own arguments, with None for what is to be predicted: "
+            f"predictive(mcmc, rng_key, *model_args); the model says: {error}."
+        ) from None
     model_args, model_kwargs = indexable((model_args, model_kwargs))
     return predict(rng_key, *model_args, **model_kwargs)

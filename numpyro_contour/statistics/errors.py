@@ -141,7 +141,8 @@ def weighted_rhat(x: Any, log_weights: Any) -> np.ndarray:
 
     Returns:
         An array of the shape of one draw: near 1 where chains agree. NaN for a single chain, with
-        fewer than 4 draws a chain, or where half a chain has no weight.
+        fewer than 4 draws a chain, where half a chain has no weight, and of what differs by no more
+            than rounding, as the first entry of a Cholesky factor of a correlation matrix.
 
     Raises:
         ValueError: as `weighted_mean`.
@@ -158,7 +159,16 @@ def weighted_rhat(x: Any, log_weights: Any) -> np.ndarray:
         >>> bool(weighted_rhat(x, 0.5 * x) > 1.2)
         True
     """
-    return for_each_scalar(_guarded(_rhat, chains=2), *checked(x, log_weights))
+    found = for_each_scalar(_guarded(_rhat, chains=2), *checked(x, log_weights))
+    return np.where(_constant(np.asarray(x)), np.nan, found)
+
+
+def _constant(x: np.ndarray) -> np.ndarray:
+    """Which scalars differ between draws by no more than rounding."""
+    if not np.issubdtype(x.dtype, np.floating):
+        return np.ptp(x, axis=(0, 1)) == 0
+    largest = np.abs(x).max(axis=(0, 1), initial=0.0)
+    return np.ptp(x, axis=(0, 1)) <= 4 * np.finfo(x.dtype).eps * largest
 
 
 def pareto_khat(log_weights: Any) -> float:

@@ -4,10 +4,22 @@ import arviz as az
 import jax
 import jax.numpy as jnp
 import models
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
+from numpyro.infer import MCMC
 
 import numpyro_contour
-from numpyro_contour import ContourSGLD, print_summary, to_inference_data
+from numpyro_contour import (
+    SGLD,
+    ContourSGLD,
+    EnergyPartition,
+    predictive,
+    print_summary,
+    to_inference_data,
+)
+from numpyro_contour.diagnostics import weighted_rhat
 
 
 def energy(x):
@@ -48,3 +60,62 @@ def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
     assert "Each draw stands for 200 steps (`num_steps`)." in capsys.readouterr().out
     one = jax.tree.map(lambda x: x[0], mcmc.last_state)
     assert kernel.get_diagnostics_str(one).endswith("200 steps a draw")
+
+
+# --------------------------------------------------------------------------- what is misspelt
+
+
+@pytest.mark.parametrize("name", ["ContourSGLD", "SGLD", "CyclicalSGHMC", "ReplicaExchangeSGLD"])
+def test_an_unknown_argument_is_named_with_the_one_that_is_meant(name):
+    kernel = getattr(numpyro_contour, name)
+    for wrong, right in (("num_step", "num_steps"), ("stepsize", "step_size")):
+        with pytest.raises(TypeError, match=f"{name} takes no `{wrong}`. Do you mean `{right}`"):
+            kernel(potential_fn=energy, **{wrong: 5})
+    with pytest.raises(TypeError, match=r"no `num_chains`: it belongs to `MCMC\("):
+        kernel(potential_fn=energy, num_chains=4)
+    with pytest.raises(ValueError, match="`step_size` takes None to find it in the warm-up"):
+        kernel(potential_fn=energy, step_size="auto")
+
+
+@pytest.mark.parametrize("name", ["SGLD", "ContourSGLD"])
+def test_a_field_that_does_not_exist_is_named_with_those_that_do(name):
+    kernel = getattr(numpyro_contour, name)(potential_fn=energy, step_size=0.1, **OWN.get(name, {}))
+    mcmc = MCMC(kernel, num_warmup=0, num_samples=5, progress_bar=False)
+    message = "got 'potential_energy'. Do you mean `potential_energy_estimate`? There are .* steps"
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        mcmc.run(jax.random.key(0), init_params=jnp.zeros(2), extra_fields=("potential_energy",))
+    mcmc.run(jax.random.key(0), init_params=jnp.zeros(2), extra_fields=("steps", "sampler.chain"))
+    assert mcmc.get_extra_fields()["steps"].shape == (5,)
+
+
+OWN = {"ContourSGLD": {"partition": EnergyPartition(0.0, 10.0, 5)}}
+
+
+def test_a_kernel_and_the_package_show_what_they_have():
+    shown = repr(ContourSGLD(potential_fn=energy, zeta=0.6, temperature=2.0))
+    assert shown.startswith("ContourSGLD(potential_fn, step_size='tuned', ")
+    assert "num_steps=200" in shown
+    assert "zeta=0.6" in shown
+    assert "temperature=2," in shown
+    assert {"ContourSGLD", "diagnose", "plots"} <= set(dir(numpyro_contour))
+    assert "kernels" not in dir(numpyro_contour)
+
+
+def test_what_is_constant_but_for_rounding_has_no_r_hat():
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(size=(4, 100)), 1 + 1e-7 * rng.integers(0, 2, (4, 100))], -1)
+    found = weighted_rhat(x.astype(np.float32), np.zeros((4, 100)))
+    assert found[0] == pytest.approx(1, abs=0.05)
+    assert np.isnan(found[1])
+    # In double precision these are draws.
+    assert np.isfinite(weighted_rhat(x, np.zeros((4, 100)))[1])
+
+
+def test_predictions_without_the_models_arguments_say_which():
+    def model(x, y=None):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(mu * x, 1), obs=y)
+
+    mcmc = models.run(SGLD(model, step_size=0.1), 0, jnp.ones(3), jnp.ones(3), samples=5)
+    with pytest.raises(ValueError, match=r"`model_args` takes .* missing a required argument: 'x'"):
+        predictive(mcmc, jax.random.key(0))

@@ -13,6 +13,7 @@ from numpyro_contour.core.samplers.climbing import ClimbingState
 from numpyro_contour.core.samplers.contour import ContourSamplerState
 from numpyro_contour.core.samplers.window import Window
 from numpyro_contour.kernels.methods.method import Carried
+from numpyro_contour.kernels.methods.plain_state import no_such_field
 
 
 class ContourState(NamedTuple):
@@ -48,6 +49,12 @@ class ContourState(NamedTuple):
     #: what the warm-up has found, as the group `warmup` of `to_inference_data` has it; () where
     #: everything is given
     warmup: Any = ()
+
+    def __getitem__(self, place: Any) -> Any:
+        """A field by its place; names of fields that do not exist are refused."""
+        if isinstance(place, str):
+            raise no_such_field(self, place)
+        return tuple.__getitem__(self, place)
 
     @property
     def position(self) -> Any:

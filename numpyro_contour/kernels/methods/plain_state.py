@@ -6,7 +6,20 @@ from typing import Any, NamedTuple
 
 import jax
 
+from numpyro_contour import checks
 from numpyro_contour.core.arrays.vectors import unravel_like
+
+
+def no_such_field(state: Any, name: str) -> ValueError:
+    """The error for a field of a state that does not exist, to be raised by the caller.
+
+    NumPyro asks for `extra_fields` as for entries of a dictionary where no attribute has the name.
+    """
+    known = [n for n in dir(type(state)) if not n.startswith("_") and n not in dir(tuple)]
+    return ValueError(
+        f"`extra_fields` takes fields of the state, but got {name!r}."
+        f"{checks.nearest(name, known)} There are {', '.join(known)}."
+    )
 
 
 class SGLDState(NamedTuple):
@@ -29,6 +42,12 @@ class SGLDState(NamedTuple):
     #: what the warm-up has found, as the group `warmup` of `to_inference_data` has it; () where
     #: everything is given
     warmup: Any = ()
+
+    def __getitem__(self, place: Any) -> Any:
+        """A field by its place; names of fields that do not exist are refused."""
+        if isinstance(place, str):
+            raise no_such_field(self, place)
+        return tuple.__getitem__(self, place)
 
     @property
     def position(self) -> Any:
