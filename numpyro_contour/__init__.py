@@ -4,9 +4,11 @@ Kernels for `numpyro.infer.MCMC` that flatten the energy barriers between the mo
 with subsampled likelihoods, and hand out weighted draws.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from numpyro_contour._version import __version__ as __version__
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
-from numpyro_contour.diagnosis.report import Report
 from numpyro_contour.kernels.contour_sghmc import ContourSGHMC
 from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.kernels.contour_sgnht import ContourSGNHT
@@ -17,17 +19,35 @@ from numpyro_contour.kernels.replica_exchange_sgld import ReplicaExchangeSGLD
 from numpyro_contour.kernels.sghmc import SGHMC
 from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.kernels.sgnht import SGNHT
-from numpyro_contour.output.diagnose import diagnose
-from numpyro_contour.output.expectation import Expectation, expectation
-from numpyro_contour.output.inference_data import to_inference_data
 from numpyro_contour.output.lazy_numpyro import attach_submodules
-from numpyro_contour.output.predictive import predictive
-from numpyro_contour.output.resample import resample
-from numpyro_contour.output.summary import print_summary, summary
-from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.schedules import epoch_schedule, robbins_monro
 
+if TYPE_CHECKING:
+    from numpyro_contour.diagnosis.report import Report
+    from numpyro_contour.output.diagnose import diagnose
+    from numpyro_contour.output.expectation import Expectation, expectation
+    from numpyro_contour.output.inference_data import to_inference_data
+    from numpyro_contour.output.predictive import predictive
+    from numpyro_contour.output.resample import resample
+    from numpyro_contour.output.summary import print_summary, summary
+    from numpyro_contour.output.weighted_samples import weighted_samples
+
 attach_submodules()
+
+# What is done with a run takes ArviZ, xarray and SciPy, which take longer to import than all else:
+# they are imported when the first of these names is used.
+_OF_RUNS = {
+    "Report": "diagnosis.report",
+    "diagnose": "output.diagnose",
+    "Expectation": "output.expectation",
+    "expectation": "output.expectation",
+    "to_inference_data": "output.inference_data",
+    "predictive": "output.predictive",
+    "resample": "output.resample",
+    "print_summary": "output.summary",
+    "summary": "output.summary",
+    "weighted_samples": "output.weighted_samples",
+}
 
 __all__ = [
     "SGHMC",
@@ -54,6 +74,15 @@ __all__ = [
     "to_inference_data",
     "weighted_samples",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A name that is imported when it is used."""
+    if name not in _OF_RUNS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_OF_RUNS[name]}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

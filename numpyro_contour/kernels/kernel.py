@@ -22,7 +22,6 @@ from numpyro.util import is_prng_key
 from numpyro_contour import checks
 from numpyro_contour.adaptation.driver import Programs, next_draw
 from numpyro_contour.adaptation.rescue import rescue
-from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.window import DRAWS
 from numpyro_contour.kernels.anchors import place_anchor, with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
@@ -31,7 +30,8 @@ from numpyro_contour.kernels.following import follow
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.moves import Moves, langevin_moves
-from numpyro_contour.kernels.parts import Parts
+from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
+from numpyro_contour.kernels.said import progress_text, with_settings
 from numpyro_contour.kernels.scaling import Scaling
 from numpyro_contour.kernels.start import raise_if_unusable
 from numpyro_contour.models.all_rows import CHUNK_BYTES
@@ -39,12 +39,7 @@ from numpyro_contour.models.handlers import whole_rows
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.model_potential import ModelPotential, constrained
 from numpyro_contour.models.plates import MinibatchSize
-from numpyro_contour.schedules import (
-    Constant,
-    ScalarOrSchedule,
-    as_schedule,
-    check_positive_temperature,
-)
+from numpyro_contour.schedules import ScalarOrSchedule, as_schedule, check_positive_temperature
 
 
 class Kernel(MCMCKernel):
@@ -57,8 +52,7 @@ class Kernel(MCMCKernel):
         method: what is made of the moves, for instance `Contour(zeta=0.75)`. None (default) for
             `Plain()`.
         model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy: as for `SGLD`.
-        init_strategy, chunk_bytes: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, init_strategy, chunk_bytes: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
@@ -109,7 +103,7 @@ class Kernel(MCMCKernel):
             scaling=scaling,
             method=method,
             temperature=method.check_temperature(temperature, schedule),
-            num_steps=_steps_of(num_steps, method, scaling),
+            num_steps=steps_of_a_draw(num_steps, method, scaling),
             draw=checks.one_of("draw", draw, DRAWS),
             init_strategy=checks.function("init_strategy", init_strategy),
         )
@@ -321,12 +315,7 @@ class Kernel(MCMCKernel):
 
     def get_diagnostics_str(self, state: Any) -> str:
         """The text of the progress bar."""
-        text, plan = self.parts.method.progress_text(state), self.parts.plan
-        steps = self.parts.num_steps
-        text = f"{text}, {steps} {'step' if steps == 1 else 'steps'} a draw"
-        if plan is None or int(state.warmup.iteration) >= int(state.warmup.length):
-            return text
-        return f"{plan.names[int(progress(plan, state.warmup).number)]}, {text}"
+        return progress_text(self.parts, state)
 
     def wrap_model(self, wrapper: Callable) -> Kernel:
         """A copy of this kernel on another model.
@@ -349,10 +338,7 @@ class Kernel(MCMCKernel):
 
     def __repr__(self) -> str:
         """The kernel with its settings."""
-        model = self.parts.source.model
-        of = "potential_fn" if model is None else getattr(model, "__name__", "model")
-        settings = ", ".join(f"{name}={_shown(value)}" for name, value in self.settings.items())
-        return f"{type(self).__name__}({of}, {settings})"
+        return f"{type(self).__name__}({with_settings(self.parts)})"
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -362,17 +348,3 @@ class Kernel(MCMCKernel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start = JittedOnData(self._start_chains)
-
-
-def _shown(value: Any) -> str:
-    """A setting in few characters."""
-    if isinstance(value, Constant):
-        return f"{value.value:g}"
-    return getattr(value, "__qualname__", None) or repr(value)
-
-
-def _steps_of(num_steps: int | None, method: Method, scaling: Scaling) -> int:
-    """The steps of a draw: those that are given, one of a given size, or what the method needs."""
-    if num_steps is None:
-        return method.steps_a_draw if scaling.is_found else 1
-    return checks.integer("num_steps", num_steps, at_least=1)

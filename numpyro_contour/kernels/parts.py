@@ -96,3 +96,10 @@ class Parts:
             f"`num_warmup` takes at least {plan.least} draws where {' and '.join(names)} "
             f"{'is' if len(names) == 1 else 'are'} found in warm-up, but got {num_warmup}."
         )
+
+
+def steps_of_a_draw(num_steps: int | None, method: Method, scaling: Scaling) -> int:
+    """The steps of a draw: those that are given, one of a given size, or what the method needs."""
+    if num_steps is None:
+        return method.steps_a_draw if scaling.is_found else 1
+    return checks.integer("num_steps", num_steps, at_least=1)

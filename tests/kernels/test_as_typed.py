@@ -119,3 +119,16 @@ def test_predictions_without_the_models_arguments_say_which():
     mcmc = models.run(SGLD(model, step_size=0.1), 0, jnp.ones(3), jnp.ones(3), samples=5)
     with pytest.raises(ValueError, match=r"`model_args` takes .* missing a required argument: 'x'"):
         predictive(mcmc, jax.random.key(0))
+
+
+def test_arviz_is_imported_when_a_run_is_looked_at(run_python):
+    """It takes longer to import than all else."""
+    code = """
+import sys, numpyro_contour
+print([name for name in ("arviz", "xarray", "pandas", "matplotlib") if name in sys.modules])
+from numpyro_contour import *
+print("arviz" in sys.modules, set(numpyro_contour.__all__) <= set(globals()))
+"""
+    assert run_python(code).split("\n")[:2] == ["[]", "True True"]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = numpyro_contour.nothing
