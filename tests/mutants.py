@@ -305,6 +305,10 @@ MUTANTS = [
     Mutant("diagnosis", "_MOST_BINS = 3.0", "_MOST_BINS = 30.0", "diagnosis"),
     Mutant("diagnosis", "_LEAST_SHARE = 0.05", "_LEAST_SHARE = 0.005", "diagnosis"),
     Mutant("diagnosis", "evidence.lower - evidence.typical", "evidence.typical", "diagnosis"),
+    Mutant(
+        "models", "if size > length:", "if size > 2 * length + 1000:", "models/test_row_checks.py"
+    ),
+    Mutant("models", "if size < length and", "if size < 0 and", "models/test_row_checks.py"),
     # output
     Mutant("statistics", "(number / weights.sum())", "(number / weights.size)", "output"),
     Mutant("statistics", "rng.random() + np.arange(number)", "np.arange(number)", "output"),
