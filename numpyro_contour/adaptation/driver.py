@@ -34,6 +34,22 @@ class Programs(NamedTuple):
     end_kept_draw: Callable[[Any, Any], Any]
 
 
+def caught_up(draw: Callable[[Any], Any], state: Any) -> Any:
+    """The state after a draw; the first one of a run also makes the warm-up that is missing.
+
+    What is to be found takes some draws of warm-up. Where the run has fewer, or none, the others
+    are made here, so that a warm-up of any length finds what it can.
+
+    Args:
+        draw: makes the next draw of all chains.
+        state: the state of all chains before the draw.
+    """
+    warmup = state.warmup
+    begins = jnp.max(warmup.iteration) == 0
+    missing = jnp.where(begins, jnp.max(warmup.length - warmup.given), 0)
+    return lax.fori_loop(0, 1 + missing, lambda _, state: draw(state), state)
+
+
 def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any:
     """The state of all chains after their next draw.
 

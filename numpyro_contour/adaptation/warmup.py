@@ -50,6 +50,8 @@ class Warmup(NamedTuple):
     #: draws of the warm-up so far, and how many it takes
     iteration: jax.Array
     length: jax.Array
+    #: how many of them NumPyro makes; the first of its draws makes the others
+    given: jax.Array
     tuning: Tuning
     #: moments over the draws that are kept
     draw_moments: DrawMoments
@@ -66,13 +68,14 @@ class Warmup(NamedTuple):
 
 
 def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
-    """Before the first draw; `length` is set when it is known."""
+    """Before the first draw; `length` and `given` are set when they are known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
     blank = jnp.full((len(plan.stages),), jnp.nan, dtype)
     return Warmup(
         iteration=count,
         length=count,
+        given=count,
         tuning=tuning,
         draw_moments=no_draw_moments(tuning.preconditioner.shape[-1]),
         energies=no_energies(),

@@ -48,7 +48,10 @@ def warmup(evidence: Evidence) -> list[Verdict]:
         *_partition(group, stages),
     ]
     faults = [v for v in found if v.advice]
-    words = f"{int(group.attrs['num_warmup'])} draws found what they were to find.{_taken(group)}"
+    draws = int(group.attrs["num_warmup"])
+    missing = draws - int(group.attrs.get("num_warmup_given", draws))
+    more = f", {missing} more than `num_warmup`," if missing else ""
+    words = f"{draws} draws{more} found what they were to find.{_taken(group)}"
     return faults or [verdict("warm-up", 1, 1, False, words, "")]
 
 

@@ -29,7 +29,7 @@ class ContourSGLD(Kernel):
     Args:
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         partition: an `EnergyPartition`, in nats. None (default) to find it in the warm-up, which
-            needs `num_warmup` of at least 20 draws.
+            takes at least 20 draws; those that `num_warmup` lacks are added.
         barrier: how many nats the barriers between modes are above typical energies, for barriers
             that are too high for the defaults (above some 30 nats). If in doubt, state it too high
             rather than too low. Chains then climb that high: steps grow with the energy and are

@@ -20,13 +20,12 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
-from numpyro_contour.adaptation.driver import Programs, next_draw
-from numpyro_contour.adaptation.rescue import rescue
+from numpyro_contour.adaptation.driver import caught_up
 from numpyro_contour.core.samplers.window import DRAWS
-from numpyro_contour.kernels.anchors import place_anchor, with_first_anchors
+from numpyro_contour.kernels.all_chains import drawn
+from numpyro_contour.kernels.anchors import with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
-from numpyro_contour.kernels.following import follow
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.moves import Moves, langevin_moves
@@ -193,7 +192,7 @@ class Kernel(MCMCKernel):
 
         Args:
             rng_key: random key, or keys (chains,).
-            num_warmup: draws of warm-up to come.
+            num_warmup: draws of warm-up to come. Where more are needed, the first draw makes them.
             init_params: the first position, unconstrained, with chains along the first axis of a
                 batch. None (default) to take it from `init_strategy`.
             model_args: arguments of the model. Defaults to ().
@@ -203,21 +202,22 @@ class Kernel(MCMCKernel):
             The state of one chain or of all, for instance a `ContourState`.
 
         Raises:
-            ValueError: `num_warmup` is too small for what is to be found; or a plate has more rows
-                than the data; or `init_params` does not fit, or the potential energy is not finite
-                there.
+            ValueError: a plate has more rows than the data; or `init_params` does not fit, or the
+                potential energy is not finite there.
 
         Warns:
-            UserWarning: a plate has fewer rows than the data that it indexes.
+            UserWarning: `num_warmup` is too small for what is to be found; or a plate has fewer
+                rows than the data that it indexes.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        self.parts.check_warmup(num_warmup)
+        self.parts.warn_of_short(num_warmup)
         self.parts.source.check_rows(model_args, model_kwargs)
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
         raise_if_unusable(usable, state.potential_energy_estimate)
         if self.parts.plan is not None:
-            length = jnp.full_like(state.warmup.length, num_warmup)
-            state = state._replace(warmup=state.warmup._replace(length=length))
+            given = jnp.full_like(state.warmup.given, num_warmup)
+            length = jnp.maximum(given, self.parts.plan.least)
+            state = state._replace(warmup=state.warmup._replace(length=length, given=given))
         return with_first_anchors(self.parts, state, model_args, model_kwargs)
 
     def _start_chains(
@@ -245,39 +245,8 @@ class Kernel(MCMCKernel):
             The state after the draw.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        parts, plan = self.parts, self.parts.plan
-        batched = not is_prng_key(state.rng_key)
-        potential = parts.source.potential(model_args, model_kwargs)
-        like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
-        draws = ChainDraws(parts, potential)
-        energy = parts.source.estimator(parts.estimator(potential), potential, like, state.warmup)
-
-        def lift(function: Callable) -> Callable:
-            return jax.vmap(function) if batched else function
-
-        def lift_in_turn(function: Callable) -> Callable:
-            return partial(lax.map, function) if batched else function
-
-        sampled = lift(lambda chain: draws.sampled(chain, energy(chain.warmup)))
-        if plan is None:
-            return sampled(state)[0]
-
-        around = plan, parts.source, parts.method, potential
-        following = partial(follow, *around)
-
-        def follow_one(state: Any) -> Any:
-            return jax.tree.map(lambda x: x[0], following(jax.tree.map(lambda x: x[None], state)))
-
-        programs = Programs(
-            measured_draw=partial(draws.measured_of_all, plan, lift, energy),
-            rescue=partial(rescue, plan) if batched else lambda before, after: after,
-            place_anchor=partial(place_anchor, *around, lift_in_turn),
-            follow=following if batched else follow_one,
-            sampled_draw=sampled,
-            end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
-            end_kept_draw=lift(draws.end_kept_draw),
-        )
-        return next_draw(plan, lift, programs, state)
+        draw = partial(drawn, self.parts, model_args, model_kwargs)
+        return draw(state) if self.parts.plan is None else caught_up(draw, state)
 
     def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
         """From unconstrained draws to the model's sites.

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.checks import warn_user
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.moves import Moves
@@ -82,19 +83,22 @@ class Parts:
         self.method.check_energy(result)
         return result
 
-    def check_warmup(self, num_warmup: int) -> None:
-        """Refuse a warm-up that is too short for what is to be found.
+    def warn_of_short(self, num_warmup: int) -> None:
+        """Say how many draws of warm-up a run needs that was given fewer.
 
-        Raises:
-            ValueError: it is.
+        Warns:
+            UserWarning: it was.
         """
         plan = self.plan
         if plan is None or num_warmup >= plan.least:
             return
         names = self.method.to_be_found(self.scaling.is_found, self.source.asks_for_control_variate)
-        raise ValueError(
-            f"`num_warmup` takes at least {plan.least} draws where {' and '.join(names)} "
-            f"{'is' if len(names) == 1 else 'are'} found in warm-up, but got {num_warmup}."
+        steps, more = plan.least * self.num_steps, plan.least - num_warmup
+        warn_user(
+            f"`num_warmup` has {num_warmup} draws, and {' and '.join(names)} "
+            f"{'is' if len(names) == 1 else 'are'} found in a warm-up of at least {plan.least} "
+            f"({steps:,} steps): {more} more are made before the first draw. Give some hundred for "
+            "a run to be trusted."
         )
 
 

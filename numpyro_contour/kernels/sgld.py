@@ -25,7 +25,8 @@ class SGLD(Kernel):
         potential_fn: instead of a model, a function of any pytree to a potential energy in nats;
             `MCMC.run` then needs `init_params`. None (default) where a model is given.
         step_size: :math:`\epsilon > 0`, a number or a schedule `count -> value`. None (default) to
-            find it in the warm-up, which needs `num_warmup` of at least 20 draws.
+            find it in the warm-up, which takes at least 20 draws; those that `num_warmup` lacks are
+            added, with a warning.
         preconditioner: the form of M, which the warm-up finds together with the step size: "diag"
             for a diagonal, "dense" for all of M, where coordinates are so correlated that no
             diagonal helps (a step then takes :math:`4 d^2` operations more), "low-rank" for a
@@ -48,7 +49,7 @@ class SGLD(Kernel):
         energy: what estimates the potential energy and its gradient. "full", all data; "minibatch",
             a fresh minibatch; "control_variate", the minibatch relative to expansions at anchors,
             which the warm-up places where the chains go, with passes over all data that look at no
-            more rows than the minibatches do, and `num_warmup` of at least 20 draws; "first_order",
+            more rows than the minibatches do, and at least 20 draws of warm-up; "first_order",
             "second_order" or "data_expansion" for one kind of it, where "control_variate" decides
             by the noise that it measures; or a callable `(key, z) -> (potential energy, gradient)`
             with z unconstrained. None (default) takes "full" where no plate is subsampled;

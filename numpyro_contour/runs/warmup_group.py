@@ -69,6 +69,7 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     draws = int(np.max(warmup.length))
     attributes = {
         "num_warmup": draws,
+        "num_warmup_given": int(np.max(warmup.given)),
         "target_acceptance": run.target_acceptance,
         "energy_sd_range": list(SD_RANGE),
     }

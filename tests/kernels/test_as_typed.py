@@ -1,5 +1,7 @@
 """What a user of NUTS types: the kernel and nothing else."""
 
+import warnings
+
 import arviz as az
 import jax
 import jax.numpy as jnp
@@ -60,6 +62,31 @@ def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
     assert "Each draw stands for 200 steps (`num_steps`)." in capsys.readouterr().out
     one = jax.tree.map(lambda x: x[0], mcmc.last_state)
     assert kernel.get_diagnostics_str(one).endswith("200 steps a draw")
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_a_warmup_of_any_length_is_the_shortest_that_finds_what_it_is_to_find(chains):
+    """Step by step: what NumPyro does not make of it, its first draw makes."""
+
+    def draws(num_warmup):
+        start = jnp.zeros((chains, 2)) if chains > 1 else jnp.zeros(2)
+        arguments = {"warmup": num_warmup, "samples": 3, "chains": chains}
+        kernel = SGLD(potential_fn=energy, num_steps=5)
+        how = {"chain_method": "vectorized", "init_params": start}
+        return models.run(kernel, 0, **arguments, **how)
+
+    expected = draws(20)
+    for given in (0, 1, 7):
+        with pytest.warns(
+            UserWarning, match=f"`num_warmup` has {given} draws, .* {20 - given} more"
+        ):
+            mcmc = draws(given)
+        np.testing.assert_array_equal(mcmc.get_samples(), expected.get_samples())
+        assert (np.asarray(mcmc.last_state.steps) == 23 * 5).all()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = to_inference_data(mcmc)["warmup"].attrs
+        assert (found["num_warmup"], found["num_warmup_given"]) == (20, given)
 
 
 # --------------------------------------------------------------------------- what is misspelt

@@ -88,5 +88,5 @@ def test_a_method_decides_what_it_needs():
         Kernel(potential_fn=jnp.sum, method=Contour(), temperature=0.0)
     with pytest.raises(ValueError, match="`temperature` takes a number above 0"):
         Kernel(potential_fn=jnp.sum, moves=nose_hoover_moves(), temperature=0.0)
-    with pytest.raises(ValueError, match="`num_warmup` takes at least 50 draws"):
+    with pytest.warns(UserWarning, match="`num_warmup` has 49 draws, .* warm-up of at least 50"):
         Kernel(potential_fn=jnp.sum, method=Climbing(30.0)).init(random.key(0), 49, jnp.ones(2))

@@ -283,9 +283,9 @@ def test_a_climb_over_all_rows_at_another_temperature():
     assert height == pytest.approx(20 / (1 - 0.02**2) + 20, rel=1e-3)
 
 
-def test_too_short_a_warmup_is_refused():
-    kernel = ContourSGLD(potential_fn=lambda x: jnp.sum(x**2), barrier=20.0)
-    with pytest.raises(ValueError, match="`num_warmup` takes at least 50 draws"):
-        MCMC(kernel, num_warmup=20, num_samples=10, progress_bar=False).run(
-            random.key(0), init_params=jnp.zeros(2)
-        )
+def test_too_short_a_warmup_is_made_longer():
+    kernel = ContourSGLD(potential_fn=lambda x: jnp.sum(x**2), barrier=20.0, num_steps=1)
+    mcmc = MCMC(kernel, num_warmup=20, num_samples=1, progress_bar=False)
+    with pytest.warns(UserWarning, match="of at least 50 .50 steps.: 30 more are made"):
+        mcmc.run(random.key(0), init_params=jnp.zeros(2))
+    assert int(mcmc.last_state.sampler.chain.steps) == 51

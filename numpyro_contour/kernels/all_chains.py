@@ -1,0 +1,62 @@
+"""The next draw of all chains: the programs that a run with a warm-up chooses from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+from jax import lax
+from numpyro.util import is_prng_key
+
+from numpyro_contour.adaptation.driver import Programs, next_draw
+from numpyro_contour.adaptation.rescue import rescue
+from numpyro_contour.kernels.anchors import place_anchor
+from numpyro_contour.kernels.draws import ChainDraws
+from numpyro_contour.kernels.following import follow
+from numpyro_contour.kernels.parts import Parts
+
+
+def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
+    """The state after the next draw.
+
+    Args:
+        parts: the parts of the kernel.
+        model_args: arguments of the model.
+        model_kwargs: its keyword arguments.
+        state: the state of one chain or of all.
+    """
+    plan = parts.plan
+    batched = not is_prng_key(state.rng_key)
+    potential = parts.source.potential(model_args, model_kwargs)
+    like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
+    draws = ChainDraws(parts, potential)
+    energy = parts.source.estimator(parts.estimator(potential), potential, like, state.warmup)
+
+    def lift(function: Callable) -> Callable:
+        return jax.vmap(function) if batched else function
+
+    def lift_in_turn(function: Callable) -> Callable:
+        return partial(lax.map, function) if batched else function
+
+    sampled = lift(lambda chain: draws.sampled(chain, energy(chain.warmup)))
+    if plan is None:
+        return sampled(state)[0]
+
+    around = plan, parts.source, parts.method, potential
+    following = partial(follow, *around)
+
+    def follow_one(state: Any) -> Any:
+        return jax.tree.map(lambda x: x[0], following(jax.tree.map(lambda x: x[None], state)))
+
+    programs = Programs(
+        measured_draw=partial(draws.measured_of_all, plan, lift, energy),
+        rescue=partial(rescue, plan) if batched else lambda before, after: after,
+        place_anchor=partial(place_anchor, *around, lift_in_turn),
+        follow=following if batched else follow_one,
+        sampled_draw=sampled,
+        end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
+        end_kept_draw=lift(draws.end_kept_draw),
+    )
+    return next_draw(plan, lift, programs, state)
