@@ -150,23 +150,10 @@ def contour_run():
 
 
 CONSTRUCTION = {
-    "no warm-up for a step size": (
-        lambda: started(contour(step_size=None), init_params=jnp.zeros(2)),
-        "`num_warmup`",
-        "at least 20",
-        "`step_size` is found",
-        "got 0",
-    ),
     "step size 0": (lambda: contour(step_size=0), "`step_size`", "above 0", "got 0"),
     "step size negative": (lambda: contour(step_size=-0.1), "`step_size`", "got -0.1"),
     "step size nan": (lambda: contour(step_size=float("nan")), "`step_size`", "finite", "nan"),
     "step size text": (lambda: contour(step_size="big"), "`step_size`", "'big'"),
-    "no warm-up for a partition": (
-        lambda: started(contour(partition=None), init_params=jnp.zeros(2)),
-        "`num_warmup`",
-        "`partition` is found",
-        "got 0",
-    ),
     "preconditioner text": (lambda: contour(preconditioner="rms"), "`preconditioner`", "'rms'"),
     "preconditioner found for a step size that is given": (
         lambda: contour(preconditioner="dense", step_size=0.1),

@@ -120,10 +120,14 @@ def with_signature(*parts: Any) -> Callable[[Named], Named]:
 
         @functools.wraps(checked)
         def init(self: Any, *args: Any, **arguments: Any) -> None:
-            for name in arguments:
-                if name not in signature.parameters:
-                    raise unknown(kernel.__name__, name, signature.parameters)
-            checked(self, *args, **arguments)
+            try:
+                checked(self, *args, **arguments)
+            except TypeError:
+                # Not before: an argument that other kernels take is refused with the reason.
+                for name in arguments:
+                    if name not in signature.parameters:
+                        raise unknown(kernel.__name__, name, signature.parameters) from None
+                raise
 
         kernel.__init__ = init  # type: ignore[misc]
         return kernel

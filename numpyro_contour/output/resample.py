@@ -131,7 +131,7 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
     takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
     if not hasattr(data, "groups"):
         raise ValueError(f"`data` takes {takes}, but got {type(data).__name__}.")
-    groups = weighted_of(to_datasets(data))
+    groups = {name: _with_chains(g) for name, g in weighted_of(to_datasets(data)).items()}
     for name in ("posterior", "sample_stats"):
         if name not in groups:
             raise ValueError(f"`data` takes {takes}, but it has no group {name!r}.")
@@ -147,3 +147,9 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
             f"draws), but got the shape {groups['sample_stats']['log_weight'].shape}."
         )
     return groups
+
+
+def _with_chains(group: xr.Dataset) -> xr.Dataset:
+    """A group of which one chain was selected, `idata.sel(chain=0)`, with its dimension again."""
+    alone = "chain" in group.coords and "chain" not in group.dims
+    return group.expand_dims("chain") if alone else group

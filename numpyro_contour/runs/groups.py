@@ -66,6 +66,8 @@ def _sample_stats(
         if energy is None and run.has_full_data_weights:
             full = full_energies(run)
             stats |= {"lp": -(full.energy + offsets), "energy_noise": full.noise}
+    if "lp" in stats:
+        stats["energy"] = -stats["lp"]  # the name by which ArviZ's functions look for it
     temperatures = draw_temperatures(run)
     if temperatures is not None:
         stats["temperature"] = temperatures[1]

@@ -154,6 +154,22 @@ def test_what_is_added_later_is_of_the_draws_of_equal_weight():
         summary(idata, group="posterior_predictive")
 
 
+def test_one_chain_that_is_selected_is_a_run_of_one():
+    one, same = of_chains(2, 3), mixture_idata().sel(chain=2)
+    found, expected = (summary(data, kind="stats") for data in (same, one))
+    assert str(found) == str(expected)
+    assert expectation(same, "z").mean == expectation(one, "z").mean
+    assert [v.check for v in diagnose(same).verdicts] == [v.check for v in diagnose(one).verdicts]
+
+
+@pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping")
+def test_the_energy_of_the_draws_is_there_for_arviz():
+    stats_of_run = mixture_idata()["sample_stats"]
+    np.testing.assert_array_equal(stats_of_run["energy"], -stats_of_run["lp"])
+    assert stats_of_run.energy.shape == (CHAINS, 400)  # and is not hidden by the argument `energy`
+    az.plot_energy(of_chains(0, 2))
+
+
 def test_files_of_earlier_versions_still_open(tmp_path):
     """They had weighted draws under the plain names, and theta itself."""
     new = of_chains(0, 4)

@@ -35,9 +35,9 @@ SMALL_GAIN = robbins_monro(1.0, 0.8, 100)  # with which theta hardly moves
 PARTITION = EnergyPartition(0.0, 20.0, 20)  # that of `models.nested_kernel`
 COUNTS = {"steps", "refused", "clipped"}
 STATS = {"potential_energy_estimate", "step_size", "log_weight"} | COUNTS
-EXACT_STATS = {"lp", "step_size", "log_weight"} | COUNTS
+EXACT_STATS = {"lp", "energy", "step_size", "log_weight"} | COUNTS
 CONTOUR = {"energy_bin", "gradient_multiplier", "lowest_energy", "highest_energy", "bounded"}
-FULL_STATS = {"lp", "energy_noise"}
+FULL_STATS = {"lp", "energy", "energy_noise"}
 CONTOUR_STATS = STATS | FULL_STATS | CONTOUR | {"log_theta"}
 
 
