@@ -1,6 +1,5 @@
 import re
 import sys
-import warnings
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -100,21 +99,20 @@ def mass_in_file(text):
     return [float(x) for x in re.search(r"P\(mode\) = (\d\.\d+) \+- (\d\.\d+)", text).groups()]
 
 
-@pytest.fixture(scope="module")
-def quick_demo(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("demo")
-    with warnings.catch_warnings():
-        # So short a run warns of small steps and clipped drifts, and rightly.
-        warnings.simplefilter("ignore", UserWarning)
-        return folder, output_of("--quick", "--output", folder)
-
-
 @pytest.mark.slow
-def test_quick_demo_finds_the_masses(quick_demo):
-    _, text = quick_demo
+@pytest.mark.long_runs
+def test_the_demo_ends_without_a_fault_and_writes_what_it_found(tmp_path):
+    text = output_of("--output", tmp_path)
+    assert text.count("No fault was found.") == 2
+    assert_masses(text)
+    assert_file(tmp_path / "phase_retrieval.nc", text)
+    assert_figures(tmp_path)
+
+
+def assert_masses(text):
     exact = phase_retrieval.exact_mass()
     mass, error = mass_in_file(text)
-    assert error < 0.15
+    assert error < 0.06
     assert mass == pytest.approx(exact, abs=4 * error)
     table = text.split("Phase retrieval")[1].split("\nerror:")[0]
     rows = {
@@ -130,10 +128,7 @@ def test_quick_demo_finds_the_masses(quick_demo):
     assert "0.0494 0.1239 0.0494" in text
 
 
-@pytest.mark.slow
-def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
-    folder, text = quick_demo
-    file = folder / "phase_retrieval.nc"
+def assert_file(file, text):
     assert str(file) in text
     with xr.open_dataset(file, group="weighted_sample_stats") as stats:
         stats = stats.load()
@@ -149,26 +144,15 @@ def test_demo_writes_the_weights_and_theta_of_its_run(quick_demo):
         assert observed["y"].shape == (phase_retrieval.ROWS,)
 
 
-@pytest.mark.slow
-def test_demo_writes_figures(quick_demo):
+def assert_figures(folder):
     from matplotlib.image import imread
 
-    picture = imread(quick_demo[0] / "warmup.png")
+    picture = imread(folder / "warmup.png")
     assert picture.shape[:2] == (720, 960)
     assert all(panel[..., :3].std() > 0.05 for panel in np.array_split(picture, 3, axis=0))
-    picture = imread(quick_demo[0] / "demo.png")
+    picture = imread(folder / "demo.png")
     assert picture.shape[:2] == (1080, 1320)
     # Four panels, none of them blank.
     for rows in np.array_split(picture[..., :3], 2, axis=0):
         for panel in np.array_split(rows, 2, axis=1):
             assert panel.std() > 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.long_runs
-def test_the_whole_demo_ends_without_a_fault(tmp_path):
-    text = output_of("--output", tmp_path)
-    assert text.count("No fault was found.") == 2
-    mass, error = mass_in_file(text)
-    assert error < 0.06
-    assert mass == pytest.approx(phase_retrieval.exact_mass(), abs=4 * error)
