@@ -20,7 +20,8 @@ def find_position(
     """An unconstrained initial position: `init_params`, or one found by `init_strategy`.
 
     Raises:
-        ValueError: `init_params` is missing, or its sites or shapes are not the model's.
+        ValueError: `init_params` is missing, or its sites or shapes are not the model's; or the
+            model has nothing to sample.
     """
     if potential is None:
         if init_params is None:
@@ -37,8 +38,8 @@ def find_position(
         ).param_info.z
 
     if init_params is None:
-        return by_strategy()
-    expected = jax.eval_shape(by_strategy)
+        return _something(by_strategy())
+    expected = _something(jax.eval_shape(by_strategy))
     takes = ", ".join(f"{name!r}: {x.shape}" for name, x in expected.items())
     got = (
         {name: jnp.shape(x) for name, x in init_params.items()}
@@ -51,6 +52,17 @@ def find_position(
             f"{{{takes}}} a chain, but got {got}."
         )
     return {name: jnp.asarray(init_params[name], x.dtype) for name, x in expected.items()}
+
+
+def _something(position: dict[str, Any]) -> dict[str, Any]:
+    """A position of a model that has one."""
+    if not sum(x.size for x in position.values()):
+        raise ValueError(
+            "`model` takes a model with a continuous latent variable, but this one has none: all "
+            "its sites are observed, deterministic or summed out. There is nothing to sample; "
+            "`numpyro.infer.Predictive` runs it."
+        )
+    return position
 
 
 def raise_if_unusable(usable: dict[str, jax.Array], energy: jax.Array) -> None:
