@@ -101,7 +101,7 @@ def test_momentum_takes_smaller_steps_where_gradients_are_noisy():
     found = {}
     for kernel_class, momentum in ((SGLD, None), (SGHMC, 0.7), (SGHMC, 0.9)):
         arguments = {} if momentum is None else {"momentum": momentum}
-        kernel = kernel_class(models.normal, energy="minibatch", **arguments)
+        kernel = kernel_class(models.normal, energy="minibatch", num_steps=1, **arguments)
         mcmc = models.run(kernel, 0, y, warmup=1000, samples=1, model_kwargs={"minibatch": 2})
         tuning = mcmc.last_state.warmup.tuning
         noise = float(jnp.max(tuning.preconditioner * tuning.gradient_noise))

@@ -60,6 +60,7 @@ def test_the_first_cycle_begins_after_what_is_tuned(step_size):
         step_size=step_size,
         cycle_length=20,
         exploration=0.25,
+        num_steps=1,
     )
     # 33 draws of warm-up are no whole number of cycles.
     mcmc = models.run(kernel, 0, warmup=33, samples=60, init_params=jnp.ones(3))
