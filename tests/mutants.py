@@ -309,6 +309,19 @@ MUTANTS = [
         "models", "if size > length:", "if size > 2 * length + 1000:", "models/test_row_checks.py"
     ),
     Mutant("models", "if size < length and", "if size < 0 and", "models/test_row_checks.py"),
+    Mutant(
+        "adaptation",
+        "jnp.where(begins, jnp.max(warmup.length - warmup.given), 0)",
+        "jnp.where(begins, 0, 0)",
+        "kernels/test_as_typed.py",
+    ),
+    Mutant(
+        "diagnosis",
+        'if evidence.settings.get("resampled"):',
+        'if evidence.settings.get("nothing"):',
+        "diagnosis",
+    ),
+    Mutant("core", "@sequential_vmap\ndef eigh", "def eigh", "core/arrays/test_decompositions.py"),
     # output
     Mutant("statistics", "(number / weights.sum())", "(number / weights.size)", "output"),
     Mutant("statistics", "rng.random() + np.arange(number)", "np.arange(number)", "output"),

@@ -25,6 +25,9 @@ from numpyro_contour.models.handlers import (
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jaxprs import inner_jaxprs
 
+#: a plate, the shape of an array that is indexed by its rows, and the axis
+Indexed = tuple[str, tuple[int, ...], int]
+
 # What leaves a row's number as it is.
 _SAME = ("convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "copy", "concatenate")
 
@@ -56,7 +59,8 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
 
     traced = jax.make_jaxpr(run)(rows).jaxpr
     warned = set()
-    for name, shape, axis in sorted(_indexed(traced, dict(zip(traced.invars, sorted(rows))))):
+    indexed, _ = _indexed(traced, dict(zip(traced.invars, sorted(rows))))
+    for name, shape, axis in sorted(indexed):
         size, length = sizes[name], shape[axis]
         array = _named(model, model_args, model_kwargs, shape)
         if size > length:
@@ -74,40 +78,25 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
             )
 
 
-def _indexed(jaxpr: Any, plates: Mapping[Any, str]) -> set[tuple[str, tuple[int, ...], int]]:
-    """The plate, the shape and the axis of every array that is indexed by a plate's rows."""
+def _indexed(jaxpr: Any, plates: Mapping[Any, str]) -> tuple[set[Indexed], list[str | None]]:
+    """The arrays that are indexed by plates' rows, and the plates whose rows are the results."""
     plate_of, found = dict(plates), set()
     for equation in jaxpr.eqns:
         known = _known(plate_of, equation.invars)
-        name = equation.primitive.name
-        if name == "gather":
-            axes = equation.params["dimension_numbers"].start_index_map
-            whole = equation.params["slice_sizes"][axes[0]] == 1
-            if known[1] is not None and whole:
-                found.add((known[1], equation.invars[0].aval.shape, axes[0]))
-            continue
         inner = inner_jaxprs(equation)
+        if equation.primitive.name == "gather":
+            axis = equation.params["dimension_numbers"].start_index_map[0]
+            if known[1] is not None and equation.params["slice_sizes"][axis] == 1:
+                found.add((known[1], equation.invars[0].aval.shape, axis))
+            continue
         if len(inner) == 1 and len(inner[0].invars) == len(equation.invars):
             inside = {x: plate for x, plate in zip(inner[0].invars, known) if plate is not None}
-            found |= _indexed(inner[0], inside)
-            results = _followed(inner[0], inside)
-            plate_of |= {x: p for x, p in zip(equation.outvars, results) if p is not None}
+            more, results = _indexed(inner[0], inside)
+            found |= more
         else:
-            plate = _kept(equation, known)
-            if plate is not None:
-                plate_of[equation.outvars[0]] = plate
-    return found
-
-
-def _followed(jaxpr: Any, plates: Mapping[Any, str]) -> list[str | None]:
-    """The plates whose rows are the results of a function."""
-    plate_of = dict(plates)
-    for equation in jaxpr.eqns:
-        known = _known(plate_of, equation.invars)
-        plate = _kept(equation, known)
-        if plate is not None:
-            plate_of[equation.outvars[0]] = plate
-    return _known(plate_of, jaxpr.outvars)
+            results = [_kept(equation, known)]
+        plate_of |= {x: plate for x, plate in zip(equation.outvars, results) if plate is not None}
+    return found, _known(plate_of, jaxpr.outvars)
 
 
 def _known(plate_of: Mapping[Any, str], values: list[Any]) -> list[str | None]:

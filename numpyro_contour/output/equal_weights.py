@@ -95,7 +95,6 @@ def draws_taken(
     Raises:
         ValueError: a variable has other draws than the posterior.
     """
-    """Draws by their numbers, (chains, draws) each, in all variables of a group that have them."""
 
     def take(variable: xr.DataArray) -> xr.Variable:
         if "draw" not in variable.dims:

@@ -48,8 +48,8 @@ def to_inference_data(
     - `weighted_sample_stats`: `log_weight`, each chain's with mean 1; the log density `lp` = -U
       where the potential energy of the draws is known, and `energy` = U, as `az.plot_energy` asks
       for it; `potential_energy_estimate`, as the run saw it, where it comes from minibatches, and
-      with full-data weights `energy_noise`, its standard
-      deviation at the draw; `steps`, `refused` and `clipped`, counted since the start of the run;
+      with full-data weights `energy_noise`, its standard deviation at the draw; `steps`, `refused`
+      and `clipped`, counted since the start of the run;
       `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
       contour kernel also `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the
       `highest_energy` of the positions that the draw stands for, the count `bounded`, and
