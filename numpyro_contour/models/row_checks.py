@@ -28,6 +28,9 @@ from numpyro_contour.models.jaxprs import inner_jaxprs
 #: a plate, the shape of an array that is indexed by its rows, and the axis
 Indexed = tuple[str, tuple[int, ...], int]
 
+#: the plate whose row numbers a value has, or in a tuple, those with a number added
+Rows = str | tuple[str]
+
 # What leaves a row's number as it is.
 _SAME = ("convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "copy", "concatenate")
 
@@ -78,7 +81,7 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
             )
 
 
-def _indexed(jaxpr: Any, plates: Mapping[Any, str]) -> tuple[set[Indexed], list[str | None]]:
+def _indexed(jaxpr: Any, plates: Mapping[Any, Rows]) -> tuple[set[Indexed], list[Rows | None]]:
     """The arrays that are indexed by plates' rows, and the plates whose rows are the results."""
     plate_of, found = dict(plates), set()
     for equation in jaxpr.eqns:
@@ -86,7 +89,7 @@ def _indexed(jaxpr: Any, plates: Mapping[Any, str]) -> tuple[set[Indexed], list[
         inner = inner_jaxprs(equation)
         if equation.primitive.name == "gather":
             axis = equation.params["dimension_numbers"].start_index_map[0]
-            if known[1] is not None and equation.params["slice_sizes"][axis] == 1:
+            if isinstance(known[1], str) and equation.params["slice_sizes"][axis] == 1:
                 found.add((known[1], equation.invars[0].aval.shape, axis))
             continue
         if len(inner) == 1 and len(inner[0].invars) == len(equation.invars):
@@ -99,15 +102,18 @@ def _indexed(jaxpr: Any, plates: Mapping[Any, str]) -> tuple[set[Indexed], list[
     return found, _known(plate_of, jaxpr.outvars)
 
 
-def _known(plate_of: Mapping[Any, str], values: list[Any]) -> list[str | None]:
+def _known(plate_of: Mapping[Any, Rows], values: list[Any]) -> list[Rows | None]:
     return [None if isinstance(x, Literal) else plate_of.get(x) for x in values]
 
 
-def _kept(equation: Any, known: list[str | None]) -> str | None:
-    """The plate whose rows are the result of an equation, None where it is something else."""
+def _kept(equation: Any, known: list[Rows | None]) -> Rows | None:
+    """The rows that are the result of an equation, None where it is something else."""
     name = equation.primitive.name
-    if name == "select_n":  # between a row's number and the same from the end
-        return next((plate for plate in known[1:] if plate is not None), None)
+    if name == "add" and isinstance(known[0], str):
+        return (known[0],)
+    if name == "select_n":  # between a row's number and the same from the end, and no other choice
+        plates = [plate for plate in known[1:] if isinstance(plate, str)]
+        return plates[0] if plates and set(known[1:]) == {plates[0], (plates[0],)} else None
     return known[0] if name in _SAME else None
 
 

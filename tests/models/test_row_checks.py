@@ -75,13 +75,21 @@ def lags(y):
         numpyro.sample("y", dist.Normal(slope * y[idx + 1], 1), obs=y[idx + 1])
 
 
+def padded(y):
+    """A table that is shorter than the plate, with a choice where it ends."""
+    level = numpyro.sample("level", dist.Normal(0, 1).expand([20]).to_event(1))
+    with numpyro.plate("rows", len(y), subsample_size=10) as idx:
+        mean = jnp.where(idx < 20, level[jnp.where(idx < 20, idx, 0)], level[jnp.clip(idx, 0, 19)])
+        numpyro.sample("y", dist.Normal(mean, 1), obs=y[idx])
+
+
 def whole(y):
     mean = numpyro.sample("mean", dist.Normal(0, 1))
     with numpyro.plate("rows", len(y)):
         numpyro.sample("y", dist.Normal(mean, 1), obs=y)
 
 
-@pytest.mark.parametrize("model", [groups, lags, whole])
+@pytest.mark.parametrize("model", [groups, lags, padded, whole])
 def test_models_that_are_right_say_nothing(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
