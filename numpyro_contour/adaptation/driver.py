@@ -70,15 +70,13 @@ def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any
         # One decision for all chains: what only a descent needs is computed in no other stage.
         descends = jnp.any(plan.flag("descends", stage))
         moved = programs.rescue(state, programs.measured_draw(state, descends))
-        return programs.follow(programs.place_anchor(state, moved))
-
-    def warmed_up(state: Any, trace: Any) -> Any:
-        return programs.follow(programs.end_warmup_draw(state, trace))
+        return programs.place_anchor(state, moved)
 
     def sampled(state: Any) -> Any:
-        ends = warmed_up, programs.end_kept_draw
+        ends = programs.end_warmup_draw, programs.end_kept_draw
         return lax.cond(warms_up, *ends, *programs.sampled_draw(state))
 
     state = lax.cond(jnp.any(plan.flag("measures", stage)), measured, sampled, state)
+    state = lax.cond(warms_up, programs.follow, lambda x: x, state)
     counted = jnp.where(warms_up, state.warmup.iteration + 1, state.warmup.iteration)
     return state._replace(warmup=state.warmup._replace(iteration=counted))

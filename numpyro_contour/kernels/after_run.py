@@ -7,12 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from numpyro_contour.adaptation.relaxation_times import RelaxationTimes, relaxation_times
 from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, log_psi_at_nodes
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.contour_state import ContourState
 from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
+from numpyro_contour.kernels.methods.weight_site import NAME as WEIGHT_SITE
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.clusters import Clusters
 
@@ -35,6 +37,15 @@ def clusters(
     """The clusters of the kernel's rows for an expansion in the data, () without one."""
     potential = kernel.model_potential(model_args, model_kwargs)
     return kernel.parts.source.expansions(potential, like).clusters
+
+
+def without_weight(samples: Any, log_weight: Any) -> Any:
+    """The collected draws without their log weights; a model's own site of that name stays."""
+    if not isinstance(samples, dict) or WEIGHT_SITE not in samples:
+        return samples
+    if not np.array_equal(samples[WEIGHT_SITE], log_weight, equal_nan=True):
+        return samples
+    return {name: value for name, value in samples.items() if name != WEIGHT_SITE}
 
 
 def exact_energy(

@@ -24,7 +24,8 @@ class ContourSGLD(Kernel):
 
     On the way it learns :math:`\theta`, the probability of each energy bin. It gives each draw the
     importance weight :math:`\Psi_{\theta_k}(U)^\zeta`, which makes up for the flattening.
-    Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density.
+    Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density, with the
+    log weights of its draws as a site `log_weight`.
 
     Args:
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.

@@ -127,13 +127,14 @@ def _less_noisy(
     affordable = (1.0 * jnp.sum(anchors.passes) + 1) * rows <= looked_at
     bearable = bearable_noise(position.shape[0])
     in_use = jnp.sum(anchors.slots.weight[0] > 0)
+    bends: jax.Array = jnp.zeros((), bool)
     if expansions.orders[:2] == (1, 2):
         worth_it = (anchors.order[0] == 1) & (levels[1] > bearable)
         worth_it &= levels[2] < _WORTH_IT[2] * levels[1]
         far_out = levels[1] > _FAR_OUT * bearable
         worth_it &= jnp.where(settled, far_out, in_use >= _IN_VAIN[2]) | ~affordable
-        bent = partial(_with_hessians, full_data)
-        anchors = lax.cond(worth_it, bent, lambda x: x, anchors)
+        bends = worth_it
+        anchors = anchors._replace(order=jnp.where(bends, 2, anchors.order))
     if expansions.clusters and len(expansions.orders) > 1:
         level = levels[anchors.order[0]]
         at_anchors = jnp.minimum(level, levels[2])
@@ -147,9 +148,15 @@ def _less_noisy(
         anchors = lax.cond(worth_it, homes, lambda x: x, anchors)
 
     needed = (levels[anchors.order[0]] > bearable) & (anchors.order[0] < 3)
-
-    placed = partial(_with_one_more, full_data, position, 2 in expansions.orders)
-    anchors = lax.cond(affordable & needed, placed, lambda x: x, anchors)
+    places = affordable & needed
+    slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
+    lacks_hessian = bends & (anchors.slots.weight[0] > 0)
+    lacks_hessian |= (jnp.arange(len(lacks_hessian)) == slot) & places & (anchors.order[0] == 2)
+    placed = partial(_with_one_more, full_data, position, slot)
+    anchors = lax.cond(places, placed, lambda x: x, anchors)
+    if 2 in expansions.orders:
+        bent = partial(_with_hessians, full_data, bends, lacks_hessian)
+        anchors = lax.cond(jnp.any(lacks_hessian), bent, lambda x: x, anchors)
     # As the passes, refusals are counted once for all chains.
     refused = anchors.refused.at[0].add(1 * (needed & ~affordable))
     anchors = anchors._replace(refused=refused)
@@ -189,38 +196,44 @@ def _within_reach(
 
 
 def _with_one_more(
-    full_data: FullData, position: jax.Array, may_bend: bool, anchors: Anchors
+    full_data: FullData, position: jax.Array, slot: jax.Array, anchors: Anchors
 ) -> Anchors:
-    """The anchors of all chains with one more, in the slot that is missed least."""
+    """The anchors of all chains with one more in a slot, without its Hessian."""
     new = anchor_at(full_data, position, anchors)
-    if may_bend:
-        bent = partial(with_hessian, full_data)
-        new = lax.cond(anchors.order[0] == 2, bent, lambda x: x, new)
     usable = jnp.isfinite(new.energy.high) & jnp.isfinite(new.gradient).all()
     new = new._replace(weight=1.0 * usable)
-    slot = slot_to_fill(jax.tree.map(lambda x: x.mean(0), anchors))
     filled = jax.vmap(lambda a: with_anchor(a, slot, new))(anchors)
     # A pass is counted once, however many chains it serves.
     return filled._replace(passes=anchors.passes.at[0].add(1))
 
 
-def _with_hessians(full_data: FullData, anchors: Anchors) -> Anchors:
-    """The anchors of all chains with their Hessians; all but the first are those of all chains."""
-    bent = partial(with_hessian, full_data)
+def _with_hessians(
+    full_data: FullData, all_of_them: jax.Array, lacking: jax.Array, anchors: Anchors
+) -> Anchors:
+    """The anchors of all chains with the Hessians that they lack.
+
+    All slots but the first are those of all chains. The Hessian is traced, and compiled, once for
+    all uses: it is the largest of the programs that follow the chains.
+
+    Args:
+        full_data: the model over all rows.
+        all_of_them: whether the anchors had none before, so that each chain's first lacks its own.
+        lacking: whether each slot lacks one, (slots,).
+        anchors: the anchors.
+    """
     slots = anchors.slots
-    first = lax.map(bent, jax.tree.map(lambda x: x[:, 0], slots)).hessian
-    shared = lax.map(
-        lambda slot: lax.cond(slot.weight > 0, bent, lambda x: x, slot),
-        jax.tree.map(lambda x: x[0], slots),
-    ).hessian
-    hessians = jnp.broadcast_to(shared, slots.hessian.shape).at[:, 0].set(first)
-    passes = anchors.passes + 1
-    passes = passes.at[0].add(jnp.sum(slots.weight[0, 1:] > 0).astype(passes.dtype))
-    return anchors._replace(
-        slots=slots._replace(hessian=hessians),
-        passes=passes,
-        order=jnp.full_like(anchors.order, 2),
-    )
+    chains = slots.weight.shape[0]
+    first = jax.tree.map(lambda x: x[:, 0], slots)
+    each = jax.tree.map(lambda a, x: jnp.concatenate([a, x[0, 1:]]), first, slots)
+    wanted = jnp.concatenate([jnp.full((chains,), all_of_them), lacking[1:]])
+    bent = partial(with_hessian, full_data)
+    found = lax.map(lambda x: lax.cond(x[0], bent, lambda slot: slot, x[1]), (wanted, each)).hessian
+    shared = jnp.broadcast_to(found[chains:], slots.hessian[:, 1:].shape)
+    hessians = jnp.concatenate([found[:chains, None], shared], 1)
+    # A Hessian that is wanted for its own sake is a pass; that of a new anchor belongs to its own.
+    passes = anchors.passes + all_of_them
+    passes = passes.at[0].add(all_of_them * jnp.sum(lacking[1:]))
+    return anchors._replace(slots=slots._replace(hessian=hessians), passes=passes)
 
 
 def _with_homes(full_data: FullData, clusters: Clusters, anchors: Anchors) -> Anchors:

@@ -28,6 +28,7 @@ from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
+from numpyro_contour.kernels.methods.weight_site import of_sites
 from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
 from numpyro_contour.kernels.said import progress_text, with_settings
@@ -65,8 +66,6 @@ class Kernel(MCMCKernel):
         >>> kernel.settings["momentum"], kernel.settings["zeta"]
         (0.8, 0.9)
     """
-
-    sample_field = "z"
 
     # NumPyro initialises a kernel without this attribute anew at every run, after `warmup` too.
     _sample_fn = "stateless"
@@ -117,6 +116,11 @@ class Kernel(MCMCKernel):
         """
         model = self.parts.source.model
         return None if model is None else whole_rows(model)
+
+    @property
+    def sample_field(self) -> str:
+        """The state field that holds the draws; where they have weights, these stand in it too."""
+        return self.parts.method.fields[0]
 
     @property
     def default_fields(self) -> tuple[str, ...]:
@@ -264,7 +268,7 @@ class Kernel(MCMCKernel):
         if self.parts.source.model is None:
             return lambda z: z
         potential = self.model_potential(model_args, model_kwargs)
-        return lambda z: constrained(potential, z)
+        return partial(of_sites, partial(constrained, potential), potential.latent)
 
     def refresh(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
         """The state with energy and gradient at its position by the given arguments.

@@ -106,7 +106,7 @@ class FullData:
                 part, slope = of_piece(*piece)
                 return add(carry[0], part), add(carry[1], Sum(slope, jnp.zeros_like(slope)))
 
-            pieces = self._pieces(group, of_piece)
+            pieces = self._pieces(group, of_piece, "gradient")
             energy, gradient = pieces.fold(add_piece, (energy, gradient))
         return energy, gradient.high + gradient.low
 
@@ -133,7 +133,7 @@ class FullData:
                 part = of_piece(*piece)
                 return add(carry, Sum(part, jnp.zeros_like(part)))
 
-            result = self._pieces(group, of_piece).fold(add_piece, result)
+            result = self._pieces(group, of_piece, "hessian").fold(add_piece, result)
         return result.high + result.low
 
     # ------------------------------------------------------------------ energies of draws
@@ -226,8 +226,12 @@ class FullData:
 
     # ------------------------------------------------------------------ chunks
 
-    def _pieces(self, group: Group, of_piece: Callable) -> Pieces:
-        at_once = max(1, int(self.chunk_bytes // self._bytes_a_row(group, of_piece)))
+    def _pieces(self, group: Group, of_piece: Callable, name: str = "") -> Pieces:
+        """The pieces of a pass; by its name it is known how large they may be."""
+        known = self.potential.known if name else {}
+        if (name, group) not in known:
+            known[name, group] = self._bytes_a_row(group, of_piece)
+        at_once = max(1, int(self.chunk_bytes // known[name, group]))
         return Pieces.of(group, self._sizes(group), at_once)
 
     def _bytes_a_row(self, group: Group, of_piece: Callable) -> float:

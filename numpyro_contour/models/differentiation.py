@@ -24,6 +24,12 @@ def lacking_derivative(potential: ModelPotential) -> str:
     Args:
         potential: the potential energy of a model with subsample plates.
     """
+    if "lacking derivative" not in potential.known:
+        potential.known["lacking derivative"] = _lacking(potential)
+    return potential.known["lacking derivative"]
+
+
+def _lacking(potential: ModelPotential) -> str:
     rows = potential.plates.first_rows()
     started = initialised(subsample_rows(potential.model, rows), random.key(0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -72,6 +72,10 @@ class ModelPotential:
     groups: tuple[tuple[str, ...], ...]
     #: the position of the first enumeration dimension, None without enumerated sites
     first_available_dim: int | None
+    #: the names of its latent sites
+    latent: frozenset[str] = frozenset()
+    #: what is found of the model once, by name, without tracing it again
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -108,7 +112,12 @@ class ModelPotential:
         dim = enumeration_dim(sites)
         if dim is not None and plates:
             check_groups(handled, model_args, model_kwargs, plates, dim)
-        return cls(model, model_args, model_kwargs, plates, tuple(groups), dim)
+        latent = frozenset(
+            name
+            for name, site in sites.items()
+            if site["type"] == "sample" and not site["is_observed"]
+        )
+        return cls(model, model_args, model_kwargs, plates, tuple(groups), dim, latent)
 
     def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
         """The model over the given rows."""

@@ -70,6 +70,8 @@ class FinishedRun:
         state = mcmc.last_state
         if state is None:
             raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
+        fields = mcmc.get_extra_fields(group_by_chain=True)
+        samples = mcmc.get_samples(group_by_chain=True)
         return cls(
             kernel=kernel,
             # NumPyro has no public name for these two.
@@ -79,8 +81,8 @@ class FinishedRun:
             thinning=mcmc.thinning,
             progress_bar=mcmc.progress_bar,
             state=jax.tree.map(lambda x: x[None], state) if mcmc.num_chains == 1 else state,
-            samples=mcmc.get_samples(group_by_chain=True),
-            fields=mcmc.get_extra_fields(group_by_chain=True),
+            samples=after_run.without_weight(samples, fields["log_weight"]),
+            fields=fields,
             computed=_computed_from(mcmc, state),
         )
 

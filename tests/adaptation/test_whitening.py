@@ -34,10 +34,16 @@ def test_it_is_exact_for_a_gaussian_from_any_positions():
     precision = np.linalg.inv(turned_scales(100.0))
     # Positions of another spread than the target's, turned another way.
     positions = np.random.default_rng(1).normal(size=(40, SIZE)) @ turned_scales(10.0, seed=2)
-    places, gradients = (jnp.asarray(x) for x in moments_of(positions, precision))
-    found = whitening(places, gradients, jnp.zeros((SIZE, SIZE)), TAU)
-    whitened = np.asarray(found.factor).T @ precision @ np.asarray(found.factor)
-    np.testing.assert_allclose(whitened, np.eye(SIZE), atol=1e-3)
+    moments = moments_of(positions, precision)
+    # What rounding may take from the least eigenvalue, in single precision and in double.
+    condition = np.linalg.cond(moments[1])
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            places, gradients = (jnp.asarray(x) for x in moments)
+            found = whitening(places, gradients, jnp.zeros((SIZE, SIZE)), jnp.ones(()))
+            factor = np.asarray(found.factor, float)
+            off = np.abs(factor.T @ precision @ factor - np.eye(SIZE)).max()
+            assert off < float(jnp.finfo(places.dtype).eps) * condition
     np.testing.assert_array_equal(found.noise, 0.0)
     largest = np.linalg.eigvalsh(precision)[-1]
     np.testing.assert_allclose(found.stiffness, largest, rtol=0.01)

@@ -67,7 +67,7 @@ def test_chain_methods_run_the_same_chains(name, method, two_chains):
         kernel, data, sites = models.normal_kernel(name), (models.normal_data(),), {"mu"}
     together = models.run(kernel, 0, *data, chains=2, chain_method=METHODS[method])
     expected, found = (m.get_samples(group_by_chain=True) for m in (one_by_one, together))
-    assert found.keys() == expected.keys() == sites
+    assert found.keys() == expected.keys() == sites | ({"log_weight"} & expected.keys())
     for site in expected:
         # Batched arithmetic rounds differently.
         np.testing.assert_allclose(found[site], expected[site], rtol=2e-3, atol=1e-3)
@@ -231,7 +231,7 @@ def test_extra_fields(name):
         extra_fields=("position", "sampler.chain.steps", "sampler.chain.guard.refused"),
     )
     fields = mcmc.get_extra_fields()
-    assert set(kernel.default_fields) - {"z"} <= set(fields)
+    assert set(kernel.default_fields) - {kernel.sample_field} <= set(fields)
     np.testing.assert_array_equal(fields["sampler.chain.steps"], np.arange(31, 91))
     # With a window of one step the draw is where the chain is.
     np.testing.assert_allclose(
@@ -241,10 +241,12 @@ def test_extra_fields(name):
 
 @one_kind
 def test_removed_sites_stay_away(name):
-    mcmc = models.run(
-        models.constrained_kernel(name), 0, *models.constrained_data(), extra_fields=("~z.shares",)
-    )
-    assert set(mcmc.get_samples()) == {"scale", "upper", "inside", "twice"}
+    kernel, data = models.constrained_kernel(name), models.constrained_data()
+    mcmc = models.run(kernel, 0, *data, extra_fields=(f"~{kernel.sample_field}.shares",))
+    assert set(mcmc.get_samples()) - {"log_weight"} == {"scale", "upper", "inside", "twice"}
+    if kernel.sample_field != "z":
+        with pytest.raises(ValueError, match=r"'~weighted_draw.' and its name"):
+            models.run(kernel, 0, *data, extra_fields=("~z.shares",))
 
 
 @kinds

@@ -291,7 +291,7 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     assert {k: v.dims for k, v in idata["posterior"].data_vars.items()} == {
         site: ("chain", "draw", *dims) for site, dims in draws.items()
     }
-    for site, values in mcmc.get_samples(group_by_chain=True).items():
+    for site, values in weighted_samples(mcmc)[0].items():
         np.testing.assert_array_equal(idata["posterior"][site], values)
 
     sample_stats = idata["sample_stats"]

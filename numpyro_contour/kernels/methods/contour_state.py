@@ -14,6 +14,7 @@ from numpyro_contour.core.samplers.contour import ContourSamplerState
 from numpyro_contour.core.samplers.window import Window
 from numpyro_contour.kernels.methods.method import Carried
 from numpyro_contour.kernels.methods.plain_state import no_such_field
+from numpyro_contour.kernels.methods.weight_site import with_weight
 
 
 class ContourState(NamedTuple):
@@ -55,6 +56,11 @@ class ContourState(NamedTuple):
         if isinstance(place, str):
             raise no_such_field(self, place)
         return tuple.__getitem__(self, place)
+
+    @property
+    def weighted_draw(self) -> Any:
+        """The draw as it is collected where draws have weights."""
+        return with_weight(self.z, self.log_weight)
 
     @property
     def position(self) -> Any:
@@ -100,7 +106,7 @@ class ContourState(NamedTuple):
 def contour_fields(collect_theta: bool) -> tuple[str, ...]:
     """The fields that are collected for each draw."""
     fields = (
-        "z",
+        "weighted_draw",
         "potential_energy_estimate",
         "log_weight",
         "draw_log_weight",

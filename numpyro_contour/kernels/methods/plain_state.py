@@ -15,6 +15,12 @@ def no_such_field(state: Any, name: str) -> ValueError:
 
     NumPyro asks for `extra_fields` as for entries of a dictionary where no attribute has the name.
     """
+    if name.startswith("~"):
+        field = "weighted_draw" if hasattr(type(state), "weighted_draw") else "z"
+        return ValueError(
+            f"`extra_fields` got {name!r}. A site is left out of these draws by '~{field}.' and "
+            "its name."
+        )
     known = [n for n in dir(type(state)) if not n.startswith("_") and n not in dir(tuple)]
     return ValueError(
         f"`extra_fields` takes fields of the state, but got {name!r}."

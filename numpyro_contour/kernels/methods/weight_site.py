@@ -1,0 +1,31 @@
+"""The log weight of a draw among its sites, where NumPyro's own table shows it.
+
+NumPyro's table, and all that takes `mcmc.get_samples()`, know nothing of weights. A row for them
+says that the other rows are not the posterior's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any
+
+import jax
+
+NAME = "log_weight"
+
+
+def with_weight(z: Any, log_weight: jax.Array) -> Any:
+    """The draw, with its log weight beside its sites where it is a dictionary without one."""
+    return {**z, NAME: log_weight} if isinstance(z, dict) and NAME not in z else z
+
+
+def of_sites(constrain: Callable[[dict], dict], latent: Container[str], z: dict) -> dict:
+    """Constrained values of a draw, with its log weight unless a site has that name.
+
+    Args:
+        constrain: from unconstrained values of the latent sites to the values of all sites.
+        latent: the names of the latent sites.
+        z: the draw as it was collected.
+    """
+    weight = {name: z[name] for name in z if name == NAME and name not in latent}
+    return {**weight, **constrain({name: x for name, x in z.items() if name not in weight})}
