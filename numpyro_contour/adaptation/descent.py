@@ -42,8 +42,10 @@ _PATIENCE = 40
 _FALL_A_COORDINATE = 0.05
 # A descent goes down a neck, not to a mode, where in so many gradients the energy has fallen by
 # less than two nats for each coordinate, and the mass around it, by energy and curvatures, has
-# become less by a factor of exp(10 + d). Curvatures by a few pairs scatter by far more on a long
-# way, but the energy then falls fast.
+# become less by a factor of exp(10 + d), or has not become more on a way down from an implausible
+# height: the joint density of a hierarchy's scale and its effects has no bound, and what is gained
+# in depth is lost in width. Curvatures by a few pairs scatter by far more on a long way, but the
+# energy then falls fast.
 _LOOKS = 20
 _SLOW_FALL = 2.0
 # Step size of the first Langevin move after the descent, by curvatures that are guessed.
@@ -120,6 +122,11 @@ def implausible_height(size: int) -> float:
     return 20.0 + 2.0 * size
 
 
+def log_room(inverse_curvature: jax.Array) -> jax.Array:
+    """The logarithm of the room around a place, but for a constant, by its inverse curvatures."""
+    return 0.5 * jnp.sum(jnp.log(inverse_curvature), -1)
+
+
 def is_implausible(
     energy: jax.Array,
     inverse_curvature: jax.Array,
@@ -130,6 +137,7 @@ def is_implausible(
 
     It lies beyond the plausible height, also after the volume around it, by the two diagonals of
     inverse curvatures, is counted: a narrow neck is deeper than the wide mode that it leads out of.
+    It is counted twice: a chain that walks in a neck tells of a room that is too wide.
 
     Args:
         energy: the energy of the place, in nats.
@@ -139,9 +147,9 @@ def is_implausible(
     """
     limit = implausible_height(inverse_curvature.shape[-1])
     height = energy - lowest
-    wider = jnp.sum(jnp.log(inverse_curvature) - jnp.log(inverse_curvature_there), -1)
+    wider = log_room(inverse_curvature) - log_room(inverse_curvature_there)
     # A place without a finite energy is implausible wherever there is another.
-    return ~(jnp.minimum(height, height - 0.5 * wider) <= limit) & jnp.isfinite(lowest)
+    return ~(jnp.minimum(height, height - 2 * wider) <= limit) & jnp.isfinite(lowest)
 
 
 def goes_by_pairs(descent: Descent, progress: jax.Array, exact: bool) -> jax.Array:
@@ -220,14 +228,15 @@ def after_trial(
 
     # Down a neck the energy falls for ever, and the mass around it goes to nothing.
     told = ~anew & (jnp.sum(lbfgs.products > 0) >= PAIRS // 2)
-    mass = -now.energy + 0.5 * jnp.sum(jnp.log(now.inverse_curvature))
+    mass = -now.energy + log_room(now.inverse_curvature)
     mass = jnp.where(told, jnp.nan_to_num(mass, nan=-jnp.inf), -jnp.inf)
     log_mass = jnp.where(anew, -jnp.inf, descent.log_mass)
     gradients = jnp.where(anew, 0, descent.gradients + 1)
     looks = gradients % _LOOKS == 0
     by_little = descent.marked - now.energy < _SLOW_FALL * size
     slow = jnp.where(looks, by_little, descent.slow & by_little & ~anew)
-    in_neck = slow & told & (mass < log_mass - 10 - size)
+    sunk = descent.widest.energy - now.energy > implausible_height(size)
+    in_neck = slow & told & (mass < log_mass) & (sunk | (mass < log_mass - 10 - size))
     marked = jnp.where(looks, now.energy, descent.marked)
     widest = jax.tree.map(lambda a, b: jnp.where(mass > log_mass, a, b), now, descent.widest)
     log_mass = jnp.maximum(mass, log_mass)

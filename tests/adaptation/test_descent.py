@@ -198,6 +198,32 @@ def test_a_descent_does_not_go_down_a_neck():
     assert np.mean(log_tau > -6) > 0.84, np.sort(log_tau)[:40]
 
 
+def test_states_that_are_not_centred_at_their_means_are_not_driven_together():
+    """States in time of unknown scale: all of them at 0, with the scale, is as deep as one likes.
+
+    The room around such a place is as small as it is deep, and the mass between it and where the
+    states are is about the same all the way down: nothing is lost at once.
+    """
+    rng = np.random.default_rng(0)
+    y = np.zeros(35)
+    for t in range(1, 35):
+        y[t] = 0.8 * y[t - 1] + 0.5 * rng.normal()
+    y += 0.3 * rng.normal(size=35)
+
+    def states(key, x):
+        log_scale, log_noise, state = x[0], x[1], x[2:]
+        moves = state[1:] - 0.8 * state[:-1]
+        prior = 0.5 * (jnp.exp(2 * log_scale) + jnp.exp(2 * log_noise)) - log_scale - log_noise
+        of_states = 0.5 * jnp.sum(moves**2) * jnp.exp(-2 * log_scale) + 34 * log_scale
+        of_data = 0.5 * jnp.sum((y - state) ** 2) * jnp.exp(-2 * log_noise) + 35 * log_noise
+        return prior + of_states + 0.5 * state[0] ** 2 + of_data
+
+    chains, _ = descend(states, uniform_starts(200, 37), 1500)
+    log_scale, log_noise = np.asarray(chains.position)[:, :2].T
+    # All of 200 are above -6; without the rule 16 go down to between -8 and -20.
+    assert np.mean(log_scale > -6) > 0.97, np.sort(log_scale)[:40]
+
+
 def two_modes(depth):
     """Unit normals at 1 and, deeper by `depth`, at -1, in units of a tenth."""
 
@@ -221,13 +247,14 @@ def test_a_mode_is_left_only_where_it_can_hold_no_draw(depth, leaves):
 
 def test_a_narrow_place_makes_no_wide_one_implausible():
     narrow, wide = jnp.full(10, 1e-16), jnp.ones(10)
-    # 10 / 2 * log(1e16) = 184 nats.
+    # 10 / 2 * log(1e16) = 184 nats, which count twice.
     at = lambda energy, room, lowest, there: bool(
         is_implausible(jnp.asarray(energy), room, jnp.asarray(lowest), there)
     )
     assert not at(0.0, wide, -150.0, narrow)
     assert at(0.0, wide, -150.0, wide)
-    assert at(60.0, wide, -200.0, narrow)
+    assert not at(60.0, wide, -200.0, narrow)
+    assert at(60.0, wide, -400.0, narrow)
     assert at(jnp.nan, wide, 0.0, wide)
     assert not at(jnp.nan, wide, jnp.inf, wide)
 
