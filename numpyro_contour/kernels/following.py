@@ -18,6 +18,7 @@ from numpyro_contour.core.samplers.chain import Chain
 from numpyro_contour.kernels.anchors import home_at
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
+from numpyro_contour.kernels.noise_anew import with_noise_anew
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.clusters import Clusters
 from numpyro_contour.models.estimators.anchors import (
@@ -160,8 +161,11 @@ def _less_noisy(
     # As the passes, refusals are counted once for all chains.
     refused = anchors.refused.at[0].add(1 * (needed & ~affordable))
     anchors = anchors._replace(refused=refused)
-    state = _with_anchors(state, anchors)
-    energy = source.estimator("control_variate", potential, like, state.warmup)
+    estimator = partial(source.estimator, "control_variate", potential, like)
+    anew = jnp.any(anchors.order != state.warmup.anchors.order)
+    told = partial(with_noise_anew, estimator)
+    state = lax.cond(anew, told, _with_anchors, state, anchors)
+    energy = estimator(state.warmup)
 
     def evaluated_anew(state: Any) -> Any:
         """No chain keeps an energy whose noise happened to be low."""
