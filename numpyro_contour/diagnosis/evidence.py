@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour.statistics.estimates import weighted_quantile, weighted_sd
+from numpyro_contour.statistics.quick_looks import Looks, quick_looks
 from numpyro_contour.statistics.scalars import varying_scalars
 from numpyro_contour.statistics.weights import normalised
 
@@ -77,6 +78,11 @@ class Evidence:
     def scalars(self) -> tuple[list[str], np.ndarray]:
         """Names of the scalar variables that vary, and their draws (chains, draws, variables)."""
         return varying_scalars(self.groups["posterior"])
+
+    @cached_property
+    def looks(self) -> Looks:
+        """Quick figures of these scalars; of chains without weight they are 0."""
+        return quick_looks(self.scalars[1], np.exp(self.log_weights))
 
     @cached_property
     def energy(self) -> np.ndarray:

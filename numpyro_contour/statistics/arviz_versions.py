@@ -13,11 +13,6 @@ import xarray as xr
 IS_DATATREE = int(az.__version__.split(".")[0]) >= 1
 
 
-def effective_sample_size(x: np.ndarray, method: str) -> float:
-    """ArviZ's effective sample size of plain draws, (chains, draws)."""
-    return float(az.ess(x, method=method))
-
-
 def pareto_shape(log_weights: np.ndarray, relative_efficiency: float) -> float:
     """The shape of the tail of importance weights, (draws,), by ArviZ's PSIS; NaN without one."""
     with np.errstate(all="ignore"):  # a tail of one value, or two, has no shape
