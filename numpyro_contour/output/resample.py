@@ -10,8 +10,8 @@ import xarray as xr
 from numpyro_contour import checks
 from numpyro_contour.output.chosen_chains import Chains, chosen
 from numpyro_contour.output.equal_weights import draws_taken, weighted_of, weights_of
-from numpyro_contour.output.inference_data import to_inference_data
-from numpyro_contour.runs.finished_run import is_mcmc
+from numpyro_contour.output.groups_of_run import groups_with_warning
+from numpyro_contour.runs.finished_run import FinishedRun, is_mcmc
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.statistics.resampling import METHODS
 
@@ -127,7 +127,7 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
         ValueError: `data` is neither an MCMC of this package nor has it a `log_weight`.
     """
     if is_mcmc(data):
-        data = to_inference_data(data)
+        return groups_with_warning(FinishedRun.of(data))
     takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
     if not hasattr(data, "groups"):
         raise ValueError(f"`data` takes {takes}, but got {type(data).__name__}.")

@@ -91,7 +91,7 @@ def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -
     """Theta as each draw, or every so many draws, left it."""
     if collect_theta is False or "log_theta" not in run.fields:
         return
-    log_theta = run.per_draw("log_theta").astype(np.float32)
+    log_theta = run.per_draw("log_theta").astype(np.float32, copy=False)
     stride = int(collect_theta)
     if stride == 1:
         stats["log_theta"] = (("chain", "draw", "bin"), log_theta)
