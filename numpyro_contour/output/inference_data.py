@@ -40,10 +40,11 @@ def to_inference_data(
       where the potential energy of the draws is known, and `energy` = U, as `az.plot_energy` asks
       for it; `potential_energy_estimate`, as the run saw it, where it comes from minibatches, and
       with full-data weights `energy_noise`, its standard deviation at the draw; `steps`, `refused`
-      and `clipped`, counted since the start of the run;
-      `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
-      contour kernel also `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the
-      `highest_energy` of the positions that the draw stands for, the count `bounded`, and
+      and `clipped`, counted since the start of the run; `diverging`, whether a move was refused
+      since the draw before, as ArviZ's functions ask for it; `step_size`; `temperature` (the
+      highest of the draw's steps) where a schedule changes it; of a contour kernel also
+      `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the `highest_energy` of the
+      positions that the draw stands for, the count `bounded`, and
       `log_theta` (chain, draw, bin), as the draw left it; of replica exchange the `swap_rates` so
       far (chain, draw, pair) and the estimated variance of the energies' noise, `energy_variance`
       (chain, draw, replica). `sample_stats` has what is of single draws, without weights and theta;
