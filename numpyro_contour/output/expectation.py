@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numpyro_contour.output.chosen_chains import Chains
-from numpyro_contour.output.resample import weighted_groups
+from numpyro_contour.output.resample import added_later, weighted_groups, where_to_add
 from numpyro_contour.statistics import errors
 from numpyro_contour.statistics.blocks import Block, in_blocks
 from numpyro_contour.statistics.estimates import checked
@@ -87,6 +87,8 @@ def expectation(
     elif f in draws:
         values = draws[f]
     else:
+        if f in added_later(data, group):
+            raise ValueError(f"`f` takes no {where_to_add([f], group)}")
         raise ValueError(
             f"`f` takes a function or one of the variables {list(draws.data_vars)}, but got {f!r}."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import arviz as az
 import xarray as xr
 from numpyro.infer import MCMC
 
@@ -27,7 +28,7 @@ def to_inference_data(
     predictions: Mapping[str, Any] | None = None,
     constant_data: Mapping[str, Any] | None = None,
     collect_theta: bool | int = True,
-) -> Any:
+) -> az.InferenceData | xr.DataTree:
     r"""The run as an ArviZ InferenceData (arviz 0.23) or DataTree (arviz 1.x), weights included.
 
     Groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import arviz as az
 import numpy as np
@@ -13,9 +13,10 @@ import xarray as xr
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks, diagnostics
+from numpyro_contour.checks import warn_user
 from numpyro_contour.output.chosen_chains import Chains, chosen_places
 from numpyro_contour.output.equal_weights import weights_of
-from numpyro_contour.output.resample import resample, weighted_groups
+from numpyro_contour.output.resample import added_later, resample, weighted_groups, where_to_add
 from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.warmup_group import noise_text
@@ -25,13 +26,16 @@ from numpyro_contour.statistics.blocks import Block, in_blocks
 from numpyro_contour.statistics.estimates import checked, checked_prob, mad
 from numpyro_contour.statistics.scalars import label as label_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: of the scalars of a block, (scalars,)
 Statistic = Callable[[Block], np.ndarray]
 
 
 def summary(
     data: Any, var_names: Any = None, *, chains: Chains | None = None, **arguments: Any
-) -> Any:
+) -> pd.DataFrame | xr.Dataset:
     r"""`az.summary` with weights: the same arguments, the same columns, the same rounding.
 
     Means, standard deviations, medians, intervals, Monte Carlo errors, effective sample sizes and
@@ -54,10 +58,11 @@ def summary(
         A `pandas.DataFrame`, or an `xarray.Dataset` with `fmt="xarray"`.
 
     Raises:
-        ValueError: there are no weights, or an argument is unknown; `az.summary` may raise others.
+        ValueError: there are no weights, an argument is unknown, or a variable was added to
+            `posterior` and not to `weighted_posterior`; `az.summary` may raise others.
 
     Warns:
-        UserWarning: a chain without any weight was left out.
+        UserWarning: a chain without any weight was left out, or such a variable.
 
     Source: as `weighted_mcse`, `weighted_ess` and `weighted_rhat`.
 
@@ -79,6 +84,7 @@ def summary(
     if group not in groups or not {"chain", "draw"} <= set(groups[group].dims):
         known = [name for name, g in groups.items() if {"chain", "draw"} <= set(g.dims)]
         raise checks.fail("group", group, f"one of the groups of draws, {known}")
+    _tell_of_added(added_later(data, group), group, var_names)
     weights = weights_of(groups)
     table = _layout(groups, var_names, arguments)
     circular = arguments.get("circ_var_names") or ()
@@ -95,6 +101,17 @@ def summary(
         for label, numbers in zip(chosen, found):
             column.loc[{column.dims[0]: label}] = numbers
     return summary_table(table, arguments)
+
+
+def _tell_of_added(added: list[str], group: str, var_names: Any) -> None:
+    """Refuse a named variable without weights; warn of one that is missing from a full table."""
+    names = np.atleast_1d([] if var_names is None else var_names).tolist()
+    named = [name for name in added if name in names]
+    if named:
+        raise ValueError(f"`var_names` takes no {where_to_add(named, group)}")
+    left_out = [name for name in added if f"~{name}" not in names]
+    if left_out and all(str(name).startswith("~") for name in names):
+        warn_user(f"Left out: {where_to_add(left_out, group)}")
 
 
 def _groups(data: Any, chains: Chains | None, arguments: dict[str, Any]) -> dict[str, xr.Dataset]:

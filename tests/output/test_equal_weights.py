@@ -20,6 +20,7 @@ from numpyro_contour import (
     diagnose,
     expectation,
     predictive,
+    resample,
     summary,
     to_inference_data,
 )
@@ -235,3 +236,25 @@ def test_parallel_coordinates_are_drawn():
     groups = to_datasets(of_chains(0, 2))
     groups["posterior"] = groups["posterior"].assign(twice=2 * groups["posterior"]["z"])
     az.plot_parallel(from_datasets(groups))
+
+
+def test_a_variable_that_a_user_adds_to_the_draws_of_equal_weight_is_not_lost_without_a_word():
+    idata = of_chains(0, 4)
+    idata["posterior"]["twice"] = 2 * idata["posterior"]["z"]
+    told = r"'twice': only 'posterior' has it.*`data\['weighted_posterior'\]\['twice'\] = \.\.\.`"
+    with pytest.warns(UserWarning, match=told) as caught:
+        table = summary(idata)
+    assert len(caught) == 1
+    assert list(table.index) == ["z"]
+    with pytest.warns(UserWarning, match=told):
+        resample(idata)
+    with pytest.raises(ValueError, match=r"`var_names` takes no " + told):
+        summary(idata, ["twice"])
+    with pytest.raises(ValueError, match=r"`f` takes no " + told):
+        expectation(idata, "twice")
+    # Who asks for others knows.
+    assert str(summary(idata, ["z"])) == str(table)
+    # And what it says is enough.
+    idata["weighted_posterior"]["twice"] = 2 * idata["weighted_posterior"]["z"]
+    table = summary(idata, kind="stats", round_to="none")
+    assert float(table.loc["twice", "mean"]) == pytest.approx(2 * float(table.loc["z", "mean"]))
