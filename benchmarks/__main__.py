@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("--only goes with peers.posteriors alone")
     if arguments.list:
         for name, (page, question) in BENCHMARKS.items():
-            print(f"{name:26}{page or 'docs/figures':15}{question}")
+            print(f"{name:26}{page or 'docs':15}{question}")
         return
     folder = arguments.output or (Path(mkdtemp()) if arguments.quick else DOCS)
     for name in names or BENCHMARKS:

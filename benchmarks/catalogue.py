@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Benchmark(NamedTuple):
     """A benchmark, whose module is `benchmarks.` and its name in the table."""
 
-    #: page of the docs that has its section; None where it only writes figures
+    #: page of the docs that has its section; None where it writes something else
     page: str | None
     question: str
 
@@ -38,7 +38,10 @@ BENCHMARKS = {
             "accuracy.diagnose": "Does `diagnose` find broken runs, and pass correct ones?",
             "cost.step_cost": "What does a step cost, compared with a bare loop and blackjax?",
         },
-        None: {"figures": "What do the pictures of the docs look like?"},
+        None: {
+            "figures": "What do the pictures of the docs look like?",
+            "arviz_functions": "Which functions of ArviZ are right? (the table of docs/arviz.md)",
+        },
         "papers.md": {
             "papers.mixture": "Figures 1 and 2 of CSGLD: does it learn theta as the paper says?",
             "papers.nine_modes": "Figure 3 of CSGLD: which methods find nine modes?",
@@ -65,6 +68,7 @@ BENCHMARKS = {
             "cost.numpy_rule": "How much faster is a step than the authors' rule in NumPy?",
             "cost.compiling": "How long does the first draw take, and how much is compiling?",
             "cost.memory": "What does a run keep in memory?",
+            "cost.after_run": "What do tables and the InferenceData cost after a run?",
         },
     }.items()
     for name, question in rows.items()

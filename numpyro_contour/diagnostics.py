@@ -4,12 +4,7 @@ The chain is the first axis, the draw the second. On equal weights each number i
 ArviZ gives for plain draws. They are made in the room `statistics`.
 """
 
-from numpyro_contour.statistics.errors import (
-    pareto_khat,
-    weighted_ess,
-    weighted_mcse,
-    weighted_rhat,
-)
+from numpyro_contour.statistics.errors import weighted_ess, weighted_mcse, weighted_rhat
 from numpyro_contour.statistics.estimates import (
     weighted_eti,
     weighted_hdi,
@@ -28,6 +23,7 @@ from numpyro_contour.statistics.flatness import (
     theta_drift,
     theta_spread,
 )
+from numpyro_contour.statistics.tails import pareto_khat
 from numpyro_contour.statistics.weights import NormalisedWeights, kish_share, normalise
 
 __all__ = [

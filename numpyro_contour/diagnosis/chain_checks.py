@@ -8,7 +8,7 @@ from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.places_of_chains import in_words, places
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.errors import weighted_rhat
-from numpyro_contour.statistics.quick_looks import LOOKED_AT, quick_rhat
+from numpyro_contour.statistics.quick_looks import LOOKED_AT
 
 _LARGEST_RHAT = 1.05
 # R-hat goes by ranks: it hardly sees a chain that once went very far out. In 90 runs that were
@@ -31,7 +31,7 @@ def agreement(evidence: Evidence) -> list[Verdict]:
     names, values = evidence.scalars
     if not names:
         return []
-    worst = np.argsort(-quick_rhat(values, np.exp(evidence.log_weights)))[:LOOKED_AT]
+    worst = np.argsort(-evidence.looks.rhat)[:LOOKED_AT]
     rhat = np.atleast_1d(weighted_rhat(values[..., worst], evidence.log_weights))
     if np.isnan(rhat).all():
         return [unknown(name, "Half of a chain has no weight: chains cannot be compared.")]
@@ -47,12 +47,10 @@ def spreads(evidence: Evidence) -> list[Verdict]:
     chains, draws = evidence.log_weights.shape
     if chains == 1 or draws < 8 or not evidence.weighed:
         return []
-    names, values = evidence.scalars
+    names, _ = evidence.scalars
     if not names:
         return []
-    weights = np.exp(evidence.log_weights)[..., None]
-    means = (weights * values).mean(1, keepdims=True)
-    variances = (weights * (values - means) ** 2).mean(1)
+    variances = evidence.looks.variances.T
     pooled = np.maximum(variances.mean(0), 1e-300)
     log_ratio = 0.5 * np.log(np.maximum(variances, 1e-300) / pooled)
     chain, worst = np.unravel_index(np.abs(log_ratio).argmax(), log_ratio.shape)

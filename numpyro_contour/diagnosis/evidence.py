@@ -10,6 +10,8 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour.statistics.estimates import weighted_quantile, weighted_sd
+from numpyro_contour.statistics.flatness import theta_drift
+from numpyro_contour.statistics.quick_looks import Looks, quick_looks
 from numpyro_contour.statistics.scalars import varying_scalars
 from numpyro_contour.statistics.weights import normalised
 
@@ -79,6 +81,11 @@ class Evidence:
         return varying_scalars(self.groups["posterior"])
 
     @cached_property
+    def looks(self) -> Looks:
+        """Quick figures of these scalars; of chains without weight they are 0."""
+        return quick_looks(self.scalars[1], np.exp(self.log_weights))
+
+    @cached_property
     def energy(self) -> np.ndarray:
         """Potential energies of the draws in nats, (chains, draws), exact ones if known."""
         lp = self.per_draw("lp")
@@ -106,13 +113,25 @@ class Evidence:
             return float(scheduled[0, -1])
         return float(self.settings["temperature"])
 
-    @cached_property
-    def theta_trace(self) -> np.ndarray | None:
-        """Theta at each draw for which it was exported, (chains, draws, bins)."""
+    @property
+    def log_theta(self) -> np.ndarray | None:
+        """Log theta at each draw for which it was exported, (chains, draws, bins)."""
         if "log_theta" not in self.stats:
             return None
-        log_theta = self.stats["log_theta"].transpose("chain", ..., "bin").values
-        return np.exp(log_theta.astype(np.float64))
+        return self.stats["log_theta"].transpose("chain", ..., "bin").values
+
+    @cached_property
+    def theta_over_time(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The mean of theta over the draws, (chains, bins), and its `theta_drift`, (chains,).
+
+        None where it was not exported.
+        """
+        if self.log_theta is None:
+            return None
+        # One chain after the other: in float64 theta takes more memory than the draws.
+        of_chains = (np.exp(chain.astype(np.float64)) for chain in self.log_theta)
+        means, moved = zip(*((theta.mean(0), theta_drift(theta[None])[0]) for theta in of_chains))
+        return np.stack(means), np.array(moved)
 
     @property
     def adjusted(self) -> bool:

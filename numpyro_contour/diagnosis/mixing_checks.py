@@ -6,7 +6,6 @@ import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
-from numpyro_contour.statistics.arviz_versions import effective_sample_size
 from numpyro_contour.statistics.errors import weighted_ess
 from numpyro_contour.statistics.flatness import round_trips, share_above
 from numpyro_contour.statistics.quick_looks import LOOKED_AT, quick_sizes
@@ -30,12 +29,16 @@ def length(evidence: Evidence) -> list[Verdict]:
         words = f"{draws} draws a chain are too few to tell anything."
         return [verdict(name, chains * draws, fewest, True, words, "Raise `num_samples`.")]
     names, values = evidence.scalars
-    names, values = ["the potential energy", *names], np.dstack([evidence.energy, values])
-    worst = np.argsort(quick_sizes(values))[:LOOKED_AT]
-    found = [
-        sum(effective_sample_size(chain[None], "bulk") for chain in values[..., i]) for i in worst
-    ]
-    sizes = np.where(np.isfinite(found), found, np.inf)
+    of_energy = quick_sizes(evidence.energy[..., None])
+    quick = np.concatenate([of_energy, evidence.looks.sizes]) if names else of_energy
+    worst = np.argsort(quick)[:LOOKED_AT]
+    names = ["the potential energy", *names]
+    # Each chain by itself: what they share tells nothing of how long they are.
+    sizes, even, of_scalars = np.zeros(len(worst)), np.zeros((1, draws)), worst > 0
+    for energy, chain in zip(evidence.energy, values):
+        sizes[~of_scalars] += weighted_ess(energy[None], even)
+        sizes[of_scalars] += weighted_ess(chain[None, :, worst[of_scalars] - 1], even)
+    sizes = np.where(np.isfinite(sizes), sizes, np.inf)
     least = int(np.argmin(sizes))
     words = (
         f"The chains hold {sizes[least]:.0f} independent draws of {names[worst[least]]} (limit "
@@ -102,12 +105,7 @@ def effective(evidence: Evidence) -> list[Verdict]:
     if not names:
         return []
     log_weights = evidence.log_weights
-    weights = np.exp(log_weights)[..., None]
-    influence = values - (weights * values).mean((0, 1))
-    squares = influence**2
-    squares -= (weights * squares).mean((0, 1))
-    quick = np.minimum(quick_sizes(weights * influence), quick_sizes(weights * squares))
-    worst = np.argsort(quick)[:LOOKED_AT]
+    worst = np.argsort(evidence.looks.weighted_sizes)[:LOOKED_AT]
     sizes = np.stack(
         [
             np.atleast_1d(weighted_ess(values[..., worst], log_weights, method))

@@ -6,6 +6,7 @@ import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, verdict
+from numpyro_contour.statistics.blocks import blocks
 from numpyro_contour.statistics.crossings import valleys
 
 # With so many round trips the weight p of a mode has a standard error of .45 p (1 - p).
@@ -20,8 +21,13 @@ def crossings(evidence: Evidence) -> list[Verdict]:
         return []
     names, values = evidence.scalars
     weights = np.exp(evidence.log_weights)
-    chosen = range(0, len(names), max(1, -(-len(names) // _MOST_VARIABLES)))
-    found = [(i, valley) for i in chosen for valley in valleys(values[..., i], weights)]
+    stride = max(1, -(-len(names) // _MOST_VARIABLES))
+    of_all = (
+        valleys(x, weights, tuple(in_order))
+        for block in blocks(values[..., ::stride], weights)
+        for x, *in_order in zip(block.values, block.ranked.values, block.ranked.weights)
+    )
+    found = [(i * stride, valley) for i, of_one in enumerate(of_all) for valley in of_one]
     if not found:
         return []
     worst, valley = min(found, key=lambda pair: pair[1].trips.sum())

@@ -9,7 +9,6 @@ from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.flatness import (
     distance,
     noise_in_bins,
-    theta_drift,
     theta_spread,
 )
 
@@ -27,10 +26,9 @@ def drift(evidence: Evidence) -> list[Verdict]:
     if not _learns(evidence):
         return []
     name = "theta over time"
-    trace = evidence.theta_trace
-    if trace is None:
+    if evidence.theta_over_time is None:
         return [unknown(name, _NOT_COLLECTED)]
-    moved = theta_drift(trace)
+    _, moved = evidence.theta_over_time
     # The chain in the middle: that of one alone also moves because it wanders.
     median = float(np.median(moved))
     words = (
@@ -46,12 +44,13 @@ def spread(evidence: Evidence) -> list[Verdict]:
     if not _learns(evidence):
         return []
     name = "theta between chains"
-    if evidence.theta_trace is None:
+    if evidence.theta_over_time is None:
         return [unknown(name, _NOT_COLLECTED)]
+    mean, _ = evidence.theta_over_time
     # Means over the draws: the last theta still tells in which mode its chain was last.
     partition = evidence.groups["energy_partition"].transpose("chain", ...)
     lower, upper = partition["lower_edge"].values, partition["upper_edge"].values
-    apart = theta_spread(evidence.theta_trace.mean(1), lower, upper)
+    apart = theta_spread(mean, lower, upper)
     if np.isnan(apart).all():
         return [unknown(name, "One chain cannot be compared: run several.")]
     chain = int(apart.argmax())
@@ -102,7 +101,7 @@ def against_draws(evidence: Evidence) -> list[Verdict]:
 def _mean_theta(evidence: Evidence) -> np.ndarray | None:
     """The mean of theta over the draws, (chains, bins)."""
     if _learns(evidence):
-        return None if evidence.theta_trace is None else evidence.theta_trace.mean(1)
+        return None if evidence.theta_over_time is None else evidence.theta_over_time[0]
     return evidence.per_chain("energy_partition", "theta")
 
 

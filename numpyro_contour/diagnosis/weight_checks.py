@@ -8,8 +8,8 @@ import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
-from numpyro_contour.statistics.errors import pareto_khat
 from numpyro_contour.statistics.flatness import histogram_flatness, share_above
+from numpyro_contour.statistics.tails import pareto_khat
 from numpyro_contour.statistics.weights import kish_share
 
 _LEAST_SHARE = 0.05

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from numpyro_contour.diagnosis.report import Report
 from numpyro_contour.output.chosen_chains import report_on
+from numpyro_contour.output.groups_of_run import groups_of, report_of_run
 from numpyro_contour.output.resample import groups_of_run
+from numpyro_contour.runs.finished_run import FinishedRun, is_mcmc
 
 
 def diagnose(data: Any) -> Report:
@@ -53,7 +54,7 @@ def diagnose(data: Any) -> Report:
         >>> report["chains"].figure < 1.1
         True
     """
-    with warnings.catch_warnings():
-        # What `to_inference_data` would say of a run is in the report.
-        warnings.filterwarnings("ignore", "This run cannot be trusted", UserWarning)
-        return report_on(groups_of_run(data))
+    if is_mcmc(data):
+        run = FinishedRun.of(data)
+        return report_of_run(run, groups_of(run))
+    return report_on(groups_of_run(data))

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numpyro_contour.output.chosen_chains import Chains
-from numpyro_contour.output.resample import weighted_groups
-from numpyro_contour.statistics.errors import weighted_ess, weighted_mcse
-from numpyro_contour.statistics.estimates import weighted_mean
+from numpyro_contour.output.resample import added_later, weighted_groups, where_to_add
+from numpyro_contour.statistics import errors
+from numpyro_contour.statistics.blocks import Block, in_blocks
+from numpyro_contour.statistics.estimates import checked
 
 # An event that came, or stopped, less often has no error; and more so where all draws that show it
 # weigh less than one draw.
@@ -86,6 +87,8 @@ def expectation(
     elif f in draws:
         values = draws[f]
     else:
+        if f in added_later(data, group):
+            raise ValueError(f"`f` takes no {where_to_add([f], group)}")
         raise ValueError(
             f"`f` takes a function or one of the variables {list(draws.data_vars)}, but got {f!r}."
         )
@@ -97,12 +100,15 @@ def expectation(
             f"`f` takes a function that returns numbers of a shape that begins with (chains, "
             f"draws) = {log_weights.shape}, but it returned {array.dtype} of shape {array.shape}."
         )
-    mean = weighted_mean(array, log_weights)
-    mcse, ess = weighted_mcse(array, log_weights), weighted_ess(array, log_weights, "mean")
+    mean, mcse, ess = np.moveaxis(in_blocks(_of_block, *checked(array, log_weights)), -1, 0)
     if array.dtype.kind == "b":
         seldom = _is_seldom(array, mean)
         mcse, ess = np.where(seldom, np.nan, mcse), np.where(seldom, np.nan, ess)
     return Expectation(mean, mcse, ess)
+
+
+def _of_block(block: Block) -> np.ndarray:
+    return np.stack([block.mean, errors.mcse(block), errors.ess(block, "mean")], -1)
 
 
 def _is_seldom(events: np.ndarray, mean: np.ndarray) -> np.ndarray:

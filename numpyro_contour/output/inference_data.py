@@ -6,21 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import arviz as az
-import numpy as np
 import xarray as xr
 from numpyro.infer import MCMC
 
-from numpyro_contour import checks
-from numpyro_contour.checks import warn_user
-from numpyro_contour.output.chosen_chains import report_on
 from numpyro_contour.output.equal_weights import with_equal_weights
-from numpyro_contour.runs.draw_weights import weights_of_run
-from numpyro_contour.runs.equipartition import equipartition
+from numpyro_contour.output.groups_of_run import groups_with_warning
 from numpyro_contour.runs.finished_run import FinishedRun
-from numpyro_contour.runs.gradient_along_lines import gradient_along_lines
-from numpyro_contour.runs.groups import attributes, run_groups
-from numpyro_contour.runs.log_likelihood import log_likelihoods
-from numpyro_contour.statistics.arviz_versions import RunAdapter, from_datasets, to_datasets
+from numpyro_contour.statistics.arviz_versions import from_datasets
 
 
 def to_inference_data(
@@ -36,7 +28,7 @@ def to_inference_data(
     predictions: Mapping[str, Any] | None = None,
     constant_data: Mapping[str, Any] | None = None,
     collect_theta: bool | int = True,
-) -> Any:
+) -> az.InferenceData | xr.DataTree:
     r"""The run as an ArviZ InferenceData (arviz 0.23) or DataTree (arviz 1.x), weights included.
 
     Groups:
@@ -49,10 +41,11 @@ def to_inference_data(
       where the potential energy of the draws is known, and `energy` = U, as `az.plot_energy` asks
       for it; `potential_energy_estimate`, as the run saw it, where it comes from minibatches, and
       with full-data weights `energy_noise`, its standard deviation at the draw; `steps`, `refused`
-      and `clipped`, counted since the start of the run;
-      `step_size`; `temperature` (the highest of the draw's steps) where a schedule changes it; of a
-      contour kernel also `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the
-      `highest_energy` of the positions that the draw stands for, the count `bounded`, and
+      and `clipped`, counted since the start of the run; `diverging`, whether a move was refused
+      since the draw before, as ArviZ's functions ask for it; `step_size`; `temperature` (the
+      highest of the draw's steps) where a schedule changes it; of a contour kernel also
+      `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the `highest_energy` of the
+      positions that the draw stands for, the count `bounded`, and
       `log_theta` (chain, draw, bin), as the draw left it; of replica exchange the `swap_rates` so
       far (chain, draw, pair) and the estimated variance of the energies' noise, `energy_variance`
       (chain, draw, replica). `sample_stats` has what is of single draws, without weights and theta;
@@ -139,101 +132,24 @@ def to_inference_data(
         >>> idata["energy_partition"]["upper_edge"].values[0, :3].tolist()
         [0.5, 1.0, 1.5]
     """
-    checks.boolean("log_likelihood", log_likelihood)
-    if not isinstance(collect_theta, bool):
-        checks.integer("collect_theta", collect_theta, at_least=1)
-    run = FinishedRun.of(mcmc)
-    weights = weights_of_run(run, theta, energy)
-    groups = to_datasets(
-        az.from_numpyro(
-            RunAdapter(run.named_samples, run.model, run.model_args, run.model_kwargs),
-            coords=coords,
-            dims=dims,
-            log_likelihood=False,
-            posterior_predictive=posterior_predictive,
-            predictions=predictions,
-            constant_data=constant_data,
-        )
+    groups = groups_with_warning(
+        FinishedRun.of(mcmc),
+        theta,
+        energy,
+        collect_theta,
+        coords=coords,
+        dims=dims,
+        log_likelihood=log_likelihood,
+        prior=prior,
+        posterior_predictive=posterior_predictive,
+        predictions=predictions,
+        constant_data=constant_data,
     )
-    _drop_factors(groups)
-    if log_likelihood:
-        groups["log_likelihood"] = _log_likelihood(
-            run, groups["posterior"], groups.get("observed_data")
-        )
-    if prior is not None:
-        groups |= _prior(prior, groups)
-    groups |= run_groups(run, weights, energy, collect_theta)
-    groups["posterior"].attrs |= attributes(run)
-    groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
-    identity = equipartition(run, weights.log_weights)
-    if identity is not None:
-        groups["equipartition"] = identity
-    along_lines = gradient_along_lines(run, weights.log_weights)
-    if along_lines is not None:
-        groups["gradient"] = along_lines
-    report = report_on(groups)
-    if report.faults:
-        warn_user(report.warning())
-    groups = with_equal_weights(groups)
-    return from_datasets({name: _storable(group) for name, group in groups.items()})
+    handed_out = with_equal_weights(groups)
+    return from_datasets({name: _storable(group) for name, group in handed_out.items()})
 
 
 def _storable(group: xr.Dataset) -> xr.Dataset:
     """Names of coordinates as objects: Zarr has no specification for strings of fixed length."""
     names = {name: c for name, c in group.coords.items() if c.dtype.kind == "U"}
     return group.assign_coords({name: c.astype(object) for name, c in names.items()})
-
-
-def _drop_factors(groups: dict[str, xr.Dataset]) -> None:
-    """`numpyro.factor` is an observation without values."""
-    if "observed_data" in groups:
-        observed = groups["observed_data"]
-        observed = observed.drop_vars([name for name, x in observed.items() if x.size == 0])
-        groups["observed_data"] = observed
-        if not observed.data_vars:
-            del groups["observed_data"]
-
-
-def _log_likelihood(run: FinishedRun, draws: xr.Dataset, observed: xr.Dataset | None) -> xr.Dataset:
-    if run.model is None or observed is None:
-        raise ValueError(
-            "`log_likelihood` takes True only for a model with observations, but this run has "
-            "none: it was given `potential_fn`, or the model observes nothing."
-        )
-    values = log_likelihoods(run)
-    data = {
-        name: (("chain", "draw", *observed[name].dims[: value.ndim - 2]), value)
-        for name, value in values.items()
-        if name in observed
-    }
-    coords = dict(observed.coords) | {d: draws.coords[d] for d in ("chain", "draw")}
-    used = {dim for dims, _ in data.values() for dim in dims}
-    return xr.Dataset(data, {dim: coord for dim, coord in coords.items() if dim in used})
-
-
-def _prior(prior: Mapping[str, Any], groups: dict[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Draws from the prior as one chain: of the posterior's variables, and of all others."""
-    known = {
-        name: x.dims[2:] if group == "posterior" else x.dims
-        for group in ("posterior", "observed_data")
-        for name, x in groups.get(group, xr.Dataset()).items()
-    }
-    coords = {
-        dim: coord
-        for group in ("posterior", "observed_data")
-        for dim, coord in groups.get(group, xr.Dataset()).coords.items()
-        if dim not in ("chain", "draw")
-    }
-    datasets: dict[str, xr.Dataset] = {}
-    for name, values in prior.items():
-        array = np.asarray(values)[None]
-        rest, shape = known.get(name, ()), array.shape[2:]
-        fits = [dim not in coords or coords[dim].size == n for dim, n in zip(rest, shape)]
-        if len(rest) != len(shape) or not all(fits):
-            rest = tuple(f"{name}_dim_{i}" for i in range(len(shape)))
-        group = "prior" if name in groups["posterior"] else "prior_predictive"
-        used = {dim: coords[dim] for dim in rest if dim in coords}
-        numbers = {"chain": [0], "draw": np.arange(array.shape[1])}
-        variable = xr.Dataset({name: (("chain", "draw", *rest), array)}, numbers | used)
-        datasets[group] = variable.merge(datasets.get(group, xr.Dataset()))
-    return datasets

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import arviz as az
 import numpy as np
 import xarray as xr
 
 from numpyro_contour import checks
+from numpyro_contour.checks import warn_user
 from numpyro_contour.output.chosen_chains import Chains, chosen
-from numpyro_contour.output.equal_weights import draws_taken, weighted_of, weights_of
-from numpyro_contour.output.inference_data import to_inference_data
-from numpyro_contour.runs.finished_run import is_mcmc
+from numpyro_contour.output.equal_weights import PREFIX, draws_taken, weighted_of, weights_of
+from numpyro_contour.output.groups_of_run import groups_with_warning
+from numpyro_contour.runs.finished_run import FinishedRun, is_mcmc
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.statistics.resampling import METHODS
 
@@ -24,7 +26,7 @@ def resample(
     method: str = "systematic",
     keep_chains: bool = False,
     chains: Chains | None = None,
-) -> Any:
+) -> az.InferenceData | xr.DataTree:
     r"""Draws of equal weight, which every function of ArviZ takes.
 
     Draw i is taken :math:`n_i` times with :math:`E[n_i] = n \bar w_i / \sum_j \bar w_j`, the
@@ -57,7 +59,8 @@ def resample(
         ValueError: there are no weights, or an argument is out of its range.
 
     Warns:
-        UserWarning: a chain without any weight was left out.
+        UserWarning: a chain without any weight was left out; or a variable, which is in
+            `posterior` and not in `weighted_posterior`.
 
     Source: Douc, Cappe and Moulines (2005) for the four methods.
 
@@ -87,6 +90,9 @@ def resample(
         number = weights.size if num_samples is None else num_samples
         flat = METHODS[method](rng, weights.ravel(), number)
         places, draws = (place[None] for place in np.divmod(flat, weights.shape[1]))
+    added = added_later(data, "posterior")
+    if added:
+        warn_user(f"Left out: {where_to_add(added, 'posterior')}")
     taken = {}
     for name, group in groups.items():
         if name.startswith("prior") or "chain" not in group.dims:
@@ -127,7 +133,7 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
         ValueError: `data` is neither an MCMC of this package nor has it a `log_weight`.
     """
     if is_mcmc(data):
-        data = to_inference_data(data)
+        return groups_with_warning(FinishedRun.of(data))
     takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
     if not hasattr(data, "groups"):
         raise ValueError(f"`data` takes {takes}, but got {type(data).__name__}.")
@@ -147,6 +153,28 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
             f"draws), but got the shape {groups['sample_stats']['log_weight'].shape}."
         )
     return groups
+
+
+def added_later(data: Any, group: str) -> list[str]:
+    """Variables that a user added to the draws of equal weight of a group, and not to the others.
+
+    They are not known at the run's own draws, of which those of next to no weight were not taken.
+    """
+    if is_mcmc(data) or not hasattr(data, "groups"):
+        return []
+    groups = to_datasets(data)
+    if group not in groups or PREFIX + group not in groups:
+        return []
+    return [str(name) for name in groups[group] if name not in groups[PREFIX + group]]
+
+
+def where_to_add(names: list[str], group: str) -> str:
+    """What is to be done with such variables, in words."""
+    listed = ", ".join(map(repr, names))
+    return (
+        f"{listed}: only {group!r} has it, at draws of equal weight. Add it to the run's own draws "
+        f"too, `data[{PREFIX + group!r}][{names[0]!r}] = ...`, or use ArviZ's function."
+    )
 
 
 def _with_chains(group: xr.Dataset) -> xr.Dataset:

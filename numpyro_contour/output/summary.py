@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import arviz as az
 import numpy as np
@@ -13,22 +13,29 @@ import xarray as xr
 from numpyro.infer import MCMC
 
 from numpyro_contour import checks, diagnostics
+from numpyro_contour.checks import warn_user
 from numpyro_contour.output.chosen_chains import Chains, chosen_places
-from numpyro_contour.output.resample import resample, weighted_groups
+from numpyro_contour.output.equal_weights import weights_of
+from numpyro_contour.output.resample import added_later, resample, weighted_groups, where_to_add
 from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.warmup_group import noise_text
+from numpyro_contour.statistics import errors
 from numpyro_contour.statistics.arviz_versions import from_datasets, summary_table, tail_levels
-from numpyro_contour.statistics.estimates import checked_prob
+from numpyro_contour.statistics.blocks import Block, in_blocks
+from numpyro_contour.statistics.estimates import checked, checked_prob, mad
 from numpyro_contour.statistics.scalars import label as label_of
-from numpyro_contour.statistics.weights import normalise
 
-Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: of the scalars of a block, (scalars,)
+Statistic = Callable[[Block], np.ndarray]
 
 
 def summary(
     data: Any, var_names: Any = None, *, chains: Chains | None = None, **arguments: Any
-) -> Any:
+) -> pd.DataFrame | xr.Dataset:
     r"""`az.summary` with weights: the same arguments, the same columns, the same rounding.
 
     Means, standard deviations, medians, intervals, Monte Carlo errors, effective sample sizes and
@@ -51,10 +58,11 @@ def summary(
         A `pandas.DataFrame`, or an `xarray.Dataset` with `fmt="xarray"`.
 
     Raises:
-        ValueError: there are no weights, or an argument is unknown; `az.summary` may raise others.
+        ValueError: there are no weights, an argument is unknown, or a variable was added to
+            `posterior` and not to `weighted_posterior`; `az.summary` may raise others.
 
     Warns:
-        UserWarning: a chain without any weight was left out.
+        UserWarning: a chain without any weight was left out, or such a variable.
 
     Source: as `weighted_mcse`, `weighted_ess` and `weighted_rhat`.
 
@@ -76,21 +84,34 @@ def summary(
     if group not in groups or not {"chain", "draw"} <= set(groups[group].dims):
         known = [name for name, g in groups.items() if {"chain", "draw"} <= set(g.dims)]
         raise checks.fail("group", group, f"one of the groups of draws, {known}")
-    log_weights = normalise(
-        groups["sample_stats"]["log_weight"].transpose("chain", "draw")
-    ).log_weights
+    _tell_of_added(added_later(data, group), group, var_names)
+    weights = weights_of(groups)
     table = _layout(groups, var_names, arguments)
     circular = arguments.get("circ_var_names") or ()
     for name, column in table.data_vars.items():
         draws = _selected(groups[group][name], arguments.get("coords"))
         values = draws.transpose("chain", "draw", ...).values
-        metric = column.dims[0]
-        for label in column.coords[metric].values:
-            statistic = _statistic(str(label), arguments)
-            if statistic is None or (name in circular and not _is_diagnostic(str(label))):
-                continue
-            column.loc[{metric: label}] = statistic(values, log_weights)
+        chosen = {
+            label: statistic
+            for label in map(str, column.coords[column.dims[0]].values)
+            if (statistic := _statistic(label, arguments)) is not None
+            and (name not in circular or _is_diagnostic(label))
+        }
+        found = _of_all(tuple(chosen.values()), values, weights, arguments.get("skipna", False))
+        for label, numbers in zip(chosen, found):
+            column.loc[{column.dims[0]: label}] = numbers
     return summary_table(table, arguments)
+
+
+def _tell_of_added(added: list[str], group: str, var_names: Any) -> None:
+    """Refuse a named variable without weights; warn of one that is missing from a full table."""
+    names = np.atleast_1d([] if var_names is None else var_names).tolist()
+    named = [name for name in added if name in names]
+    if named:
+        raise ValueError(f"`var_names` takes no {where_to_add(named, group)}")
+    left_out = [name for name in added if f"~{name}" not in names]
+    if left_out and all(str(name).startswith("~") for name in names):
+        warn_user(f"Left out: {where_to_add(left_out, group)}")
 
 
 def _groups(data: Any, chains: Chains | None, arguments: dict[str, Any]) -> dict[str, xr.Dataset]:
@@ -145,53 +166,54 @@ def _is_diagnostic(label: str) -> bool:
 def _statistic(label: str, arguments: dict) -> Statistic | None:
     """The weighted form of a column of ArviZ's table."""
     plain: dict[str, Statistic] = {
-        "mean": diagnostics.weighted_mean,
-        "sd": diagnostics.weighted_sd,
-        "median": lambda x, w: diagnostics.weighted_quantile(x, w, 0.5),
-        "mad": diagnostics.weighted_mad,
+        "mean": lambda block: block.mean,
+        "sd": lambda block: block.sd,
+        "median": lambda block: block.median,
+        "mad": mad,
+        "mcse_mean": errors.mcse,
+        "mcse_sd": lambda block: errors.mcse(block, "sd"),
+        "mcse_median": lambda block: errors.mcse(block, "median"),
+        "ess_bulk": errors.ess,
+        "ess_tail": lambda block: errors.ess(block, "tail", tail_levels()),
+        "ess_mean": lambda block: errors.ess(block, "mean"),
+        "ess_median": lambda block: errors.ess(block, "median", (0.5,)),
+        "r_hat": errors.rhat,
     }
-    if label in plain:
-        statistic = plain[label]
-    elif interval := re.fullmatch(r"(hdi|eti)(_.*%|\d+_[lu]b)", label):
-        statistic = _interval(interval[1], label, arguments)
-    elif label in ("mcse_mean", "mcse_sd", "mcse_median"):
-        return functools.partial(diagnostics.weighted_mcse, method=label.removeprefix("mcse_"))
-    elif label == "ess_tail":
-        return functools.partial(diagnostics.weighted_ess, method="tail", prob=tail_levels())
-    elif label in ("ess_bulk", "ess_mean", "ess_median"):
-        return functools.partial(diagnostics.weighted_ess, method=label.removeprefix("ess_"))
-    elif label == "r_hat":
-        return diagnostics.weighted_rhat
-    else:
-        return None
-    return _without_nan(statistic) if arguments.get("skipna") else statistic
+    if interval := re.fullmatch(r"(hdi|eti)(_.*%|\d+_[lu]b)", label):
+        return _interval(interval[1], label, arguments)
+    return plain.get(label)
 
 
 def _interval(kind: str, label: str, arguments: dict) -> Statistic:
     """One end of an interval: "hdi_3%" and "eti89_lb" are lower ends."""
     given = arguments.get("hdi_prob") or arguments.get("ci_prob")
-    prob = az.rcParams["stats.ci_prob"] if given is None else given
-    ends = diagnostics.weighted_hdi if kind == "hdi" else diagnostics.weighted_eti
+    prob = checked_prob(az.rcParams["stats.ci_prob"] if given is None else given)
     lower = label.endswith("_lb") or (label.endswith("%") and float(label[4:-1]) < 50)
-    return lambda x, w: ends(x, w, prob)[..., 0 if lower else 1]
+    if kind == "hdi":
+        return lambda block: block.ranked.narrowest(prob)[:, 0 if lower else 1]
+    level = np.array(0.5 * (1 - prob if lower else 1 + prob))
+    return lambda block: block.ranked.quantiles(level)
 
 
-def _without_nan(statistic: Statistic) -> Statistic:
-    """The statistic of the draws that are not NaN, each scalar variable with its own."""
-
-    def skipping(x: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
-        # All as one chain: a chain counts by the weight of the draws that it has left.
-        pooled = log_weights.reshape(1, -1)
-        columns = x.reshape(1, pooled.size, -1)
-        missing = np.isnan(columns)
-        kept = np.where(missing, 0.0, columns)
-        results = [
-            statistic(kept[..., i], np.where(missing[..., i], -np.inf, pooled))
-            for i in range(columns.shape[2])
-        ]
-        return np.reshape(results, x.shape[2:])
-
-    return skipping
+def _of_all(
+    statistics: tuple[Statistic, ...], x: np.ndarray, weights: np.ndarray, skipna: bool
+) -> np.ndarray:
+    """The statistics of all scalars of draws (chains, draws, ...), (statistics, ...)."""
+    if not statistics:
+        return np.empty((0, *x.shape[2:]))
+    of_block = lambda block: np.stack([statistic(block) for statistic in statistics], -1)
+    if not skipna:
+        return np.moveaxis(in_blocks(of_block, x, weights), -1, 0)
+    # All as one chain: a chain counts by the weight of the draws that it has left, each scalar's
+    # own.
+    columns = x.reshape(1, weights.size, -1)
+    results = []
+    for i in range(columns.shape[2]):
+        missing = np.isnan(columns[..., i])
+        left = np.where(missing, 0.0, weights.reshape(1, -1))
+        kept = np.where(missing, 0.0, columns[..., i])
+        results.append(of_block(Block(kept[..., None], left / left.mean()))[0])
+    return np.reshape(results, (*x.shape[2:], len(statistics))).transpose(-1, *range(x.ndim - 2))
 
 
 def print_summary(
@@ -250,19 +272,12 @@ def print_summary(
     if exclude_deterministic and run.model is not None:
         named = {name: x for name, x in named.items() if name in run.like}
     width = max([10, *(len(label) for name, x in named.items() for label in _labels(name, x))])
-    columns = ("mean", "std", "median", f"{50 * (1 - prob):.1f}%", f"{50 * (1 + prob):.1f}%")
-    print("\n" + " " * width + "".join(f" {c:>9}" for c in (*columns, "n_eff", "r_hat")))
+    ends = (f"{50 * (1 - prob):.1f}%", f"{50 * (1 + prob):.1f}%")
+    columns = ("mean", "std", "median", *ends, "n_eff", "r_hat")
+    print("\n" + " " * width + "".join(f" {name:>9}" for name in columns))
     for name, x in named.items():
-        statistics = (
-            diagnostics.weighted_mean(x, log_weights),
-            diagnostics.weighted_sd(x, log_weights),
-            diagnostics.weighted_quantile(x, log_weights, 0.5),
-            *np.moveaxis(diagnostics.weighted_hdi(x, log_weights, prob), -1, 0),
-            diagnostics.weighted_ess(x, log_weights, "mean"),
-            diagnostics.weighted_rhat(x, log_weights),
-        )
-        rows = zip(_labels(name, x), *(np.ravel(values) for values in statistics))
-        for label, *row in rows:
+        statistics = in_blocks(functools.partial(_numpyros, prob=prob), *checked(x, log_weights))
+        for label, row in zip(_labels(name, x), statistics.reshape(-1, len(columns))):
             print(f"{label:>{width}}" + "".join(f" {value:>9.2f}" for value in row))
     print(
         f"\nWeights: effective share (Kish) {diagnostics.kish_share(log_weights):.2f}, "
@@ -273,6 +288,13 @@ def print_summary(
     noise = noise_text(run)
     if noise is not None:
         print(noise)
+
+
+def _numpyros(block: Block, prob: float) -> np.ndarray:
+    """The columns of NumPyro's table, (scalars, columns)."""
+    ends = block.ranked.narrowest(prob).T
+    plain = (block.mean, block.sd, block.median, *ends)
+    return np.stack([*plain, errors.ess(block, "mean"), errors.rhat(block)], -1)
 
 
 def _labels(name: str, x: np.ndarray) -> list[str]:

@@ -70,8 +70,8 @@ def plot_theta_trace(
     assert last is not None
     chosen = _default_bins(last) if bins is None else _checked_bins(bins, last.shape[1])
     dim = evidence.stats["log_theta"].transpose("chain", ..., "bin").dims[1]
-    trace = evidence.theta_trace
-    assert trace is not None
+    log_theta = evidence.log_theta
+    assert log_theta is not None
     ax = one_axes(ax, figsize or (8.0, 4.0))
     from matplotlib import colormaps
 
@@ -79,7 +79,7 @@ def plot_theta_trace(
     draws = draw_numbers(evidence.stats, str(dim))
     names, title = bin_names(bin_edges(evidence), chosen)
     for place, colour, name in zip(chosen, colours, names):
-        for chain, values in enumerate(trace[:, :, place]):
+        for chain, values in enumerate(np.exp(log_theta[:, :, place].astype(np.float64))):
             ax.plot(draws, values, color=colour, lw=0.8, label="" if chain else name)
     ax.set_yscale("log")
     ax.set_xlabel("draw")

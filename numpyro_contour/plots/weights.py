@@ -8,7 +8,7 @@ import numpy as np
 
 from numpyro_contour.output.resample import weighted_groups
 from numpyro_contour.plots.shared import SMALL_LEGEND, Figsize, grid_axes
-from numpyro_contour.statistics.errors import pareto_khat
+from numpyro_contour.statistics.tails import pareto_khat
 from numpyro_contour.statistics.weights import kish_share, normalise
 
 

@@ -21,6 +21,7 @@ from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
 from numpyro_contour.runs.draw_temperatures import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.statistics.blocks import Block
 from numpyro_contour.statistics.errors import mcse_of_mean
 
 # The most draws at which gradients over all data are computed, and the most elementary
@@ -83,8 +84,8 @@ def equipartition(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | Non
     weights /= weights.mean(1, keepdims=True)
     x, slope = (np.where(usable[..., None], values, 0.0) for values in (x, slope))
     products = (x - (weights[..., None] * x).mean((0, 1))) * slope / tau
-    ratio, mcse = np.transpose([_mean(products[..., i], weights) for i in range(chosen.size)])
-    mean_ratio, mean_mcse = _mean(products.mean(-1), weights)
+    ratio, mcse = _means(products, weights)
+    (mean_ratio,), (mean_mcse,) = _means(products.mean(-1, keepdims=True), weights)
     return xr.Dataset(
         {"ratio": (("coordinate",), ratio), "mcse": (("coordinate",), mcse)}
         | {"mean_ratio": mean_ratio, "mean_mcse": mean_mcse},
@@ -101,12 +102,13 @@ def _evenly(count: int, at_most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, at_most)).round().astype(int)
 
 
-def _mean(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The weighted mean and its standard error, NaN with too few draws a chain."""
-    if values.shape[1] < _FEWEST_OF_CHAIN:  # ArviZ would log that
-        return float((weights * values).mean()), math.nan
+def _means(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weighted means and their standard errors, NaN with too few draws a chain."""
+    block = Block(values, weights)
+    if values.shape[1] < _FEWEST_OF_CHAIN:
+        return block.mean, np.full(values.shape[2], math.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float((weights * values).mean()), float(mcse_of_mean(values, weights))
+        return block.mean, mcse_of_mean(block)
 
 
 def _gradients(run: FinishedRun, chosen: np.ndarray) -> AtDraws:

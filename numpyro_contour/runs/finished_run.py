@@ -7,7 +7,7 @@ no other file of the rooms above the kernels reads a kernel.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -51,8 +51,8 @@ class FinishedRun:
     samples: Any
     #: what was collected with each draw, arrays (chains, draws, ...) by name
     fields: Mapping[str, Any]
-    #: results that are computed once, by name
-    computed: dict[str, Any] = field(default_factory=dict)
+    #: results that are computed once, by name or a tuple of what they depend on
+    computed: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, mcmc: Any) -> FinishedRun:
@@ -228,11 +228,11 @@ def is_mcmc(data: Any) -> bool:
     return isinstance(data, MCMC)
 
 
-_computed: weakref.WeakKeyDictionary[MCMC, tuple[Any, dict[str, Any]]]
+_computed: weakref.WeakKeyDictionary[MCMC, tuple[Any, dict[Hashable, Any]]]
 _computed = weakref.WeakKeyDictionary()
 
 
-def _computed_from(mcmc: MCMC, state: Any) -> dict[str, Any]:
+def _computed_from(mcmc: MCMC, state: Any) -> dict[Hashable, Any]:
     """The results computed once from the last run of an `MCMC`; empty after another run."""
     known = _computed.get(mcmc)
     if known is None or known[0] is not state:

@@ -74,9 +74,20 @@ def _sample_stats(
     for name in ("lowest_energy", "highest_energy"):
         if name in run.fields:
             stats[name] = run.per_draw(name) + offsets
+    if "refused" in run.fields:
+        stats["diverging"] = _diverging(run)
     if "moved" in run.fields:
         stats["acceptance_rate"] = _acceptance_rate(run)
     return stats | {n: run.per_draw(n) for n in _PER_DRAW + _COUNTED if n in run.fields}
+
+
+def _diverging(run: FinishedRun) -> np.ndarray:
+    """Whether a move was refused since the draw before; of the first draw nothing is known.
+
+    It is what a divergence is to NUTS, and the name by which ArviZ's functions look for it.
+    """
+    refused = np.diff(run.per_draw("refused").astype(np.int64)) > 0
+    return np.pad(refused, ((0, 0), (1, 0)))
 
 
 def _acceptance_rate(run: FinishedRun) -> np.ndarray:
@@ -91,7 +102,7 @@ def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -
     """Theta as each draw, or every so many draws, left it."""
     if collect_theta is False or "log_theta" not in run.fields:
         return
-    log_theta = run.per_draw("log_theta").astype(np.float32)
+    log_theta = run.per_draw("log_theta").astype(np.float32, copy=False)
     stride = int(collect_theta)
     if stride == 1:
         stats["log_theta"] = (("chain", "draw", "bin"), log_theta)

@@ -13,11 +13,6 @@ import xarray as xr
 IS_DATATREE = int(az.__version__.split(".")[0]) >= 1
 
 
-def effective_sample_size(x: np.ndarray, method: str) -> float:
-    """ArviZ's effective sample size of plain draws, (chains, draws)."""
-    return float(az.ess(x, method=method))
-
-
 def pareto_shape(log_weights: np.ndarray, relative_efficiency: float) -> float:
     """The shape of the tail of importance weights, (draws,), by ArviZ's PSIS; NaN without one."""
     with np.errstate(all="ignore"):  # a tail of one value, or two, has no shape
@@ -37,7 +32,7 @@ def tail_levels() -> tuple[float, float]:
     return 0.05, 0.95
 
 
-def summary_table(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
+def summary_table(table: xr.Dataset, arguments: dict[str, Any]) -> pd.DataFrame | xr.Dataset:
     """ArviZ's form of a table of statistics, from `az.summary(..., fmt="xarray")`.
 
     Args:
@@ -47,7 +42,7 @@ def summary_table(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
     return (_table_1 if IS_DATATREE else _table_0)(table, arguments)
 
 
-def _table_0(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
+def _table_0(table: xr.Dataset, arguments: dict[str, Any]) -> pd.DataFrame | xr.Dataset:
     """As `az.summary` of arviz 0.23 does it."""
     from arviz.sel_utils import xarray_var_iter
 
@@ -71,7 +66,7 @@ def _table_0(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
     return result.round({column: digits.get(column, 3) for column in result.columns})
 
 
-def _table_1(table: xr.Dataset, arguments: dict[str, Any]) -> Any:
+def _table_1(table: xr.Dataset, arguments: dict[str, Any]) -> pd.DataFrame | xr.Dataset:
     """As `az.summary` of arviz 1.x does it."""
     from arviz_stats.base.stats_utils import round_num
     from arviz_stats.summary import SummaryDataFrame, _build_fmt_map
@@ -100,7 +95,7 @@ def to_datasets(idata: Any) -> dict[str, xr.Dataset]:
     return {name: idata[name].copy() for name in idata.groups()}
 
 
-def from_datasets(groups: dict[str, xr.Dataset]) -> Any:
+def from_datasets(groups: dict[str, xr.Dataset]) -> az.InferenceData | xr.DataTree:
     """An InferenceData or DataTree of these groups."""
     if IS_DATATREE:
         return xr.DataTree.from_dict(groups)

@@ -44,12 +44,18 @@ class Valley(NamedTuple):
     stays: tuple[float, float]
 
 
-def valleys(x: np.ndarray, weights: np.ndarray) -> list[Valley]:
+#: the draws of a scalar that have weight, in rising order, and their weights
+InOrder = tuple[np.ndarray, np.ndarray]
+
+
+def valleys(x: np.ndarray, weights: np.ndarray, in_order: InOrder | None = None) -> list[Valley]:
     """The valleys between the modes of a scalar.
 
     Args:
         x: draws, (chains, draws).
         weights: their weights, (chains, draws), each chain's of mean 1.
+        in_order: those with weight in rising order, where they are known. None (default) to sort
+            them.
 
     Returns:
         A `Valley` for each, from low values to high ones; none where there is one mode.
@@ -57,8 +63,11 @@ def valleys(x: np.ndarray, weights: np.ndarray) -> list[Valley]:
     counted = weights > 0
     if counted.sum() < 4 * _FEWEST_DRAWS or not np.isfinite(x).all():
         return []
+    if in_order is None:
+        order = np.argsort(x[counted])
+        in_order = x[counted][order], weights[counted][order]
     found = []
-    for cut, low, high in _between_peaks(x[counted], weights[counted]):
+    for cut, low, high in _between_peaks(*in_order):
         above = (x > cut) & counted
         if not _FEWEST_DRAWS <= above.sum() <= counted.sum() - _FEWEST_DRAWS:
             continue
@@ -74,7 +83,7 @@ def valleys(x: np.ndarray, weights: np.ndarray) -> list[Valley]:
     return found
 
 
-def error_of_visits(x: np.ndarray, weights: np.ndarray) -> float:
+def error_of_visits(x: np.ndarray, weights: np.ndarray, in_order: InOrder | None = None) -> float:
     r"""The part of the standard error of a mean that comes from the weights of two modes.
 
     .. math:: |\mu_2 - \mu_1| \, p (1 - p) s, \qquad
@@ -91,6 +100,7 @@ def error_of_visits(x: np.ndarray, weights: np.ndarray) -> float:
     Args:
         x: draws, (chains, draws).
         weights: their weights, (chains, draws), each chain's of mean 1.
+        in_order: as in `valleys`.
 
     Returns:
         The largest such error over the scalar's valleys; 0 where there is one mode or where there
@@ -99,7 +109,7 @@ def error_of_visits(x: np.ndarray, weights: np.ndarray) -> float:
     Source: the delta method for an alternating renewal process (Asmussen 2003, section VI.3).
     """
     errors = [0.0]
-    for valley in valleys(x, weights):
+    for valley in valleys(x, weights, in_order):
         trips = int(valley.trips.sum())
         if trips == 0:
             return float("nan")
@@ -121,18 +131,23 @@ def _error_of_share(valley: Valley, trips: int) -> float:
 
 
 def _between_peaks(x: np.ndarray, weights: np.ndarray) -> list[tuple[float, float, float]]:
-    """Where the density is low between two peaks: the place, and those of the peaks."""
-    order = np.argsort(x)
-    reached = np.cumsum(weights[order])
+    """Where the density is low between two peaks: the place, and those of the peaks.
+
+    Draws are in rising order.
+    """
+    reached = np.cumsum(weights)
     ends = np.searchsorted(reached, np.array(_TAILS) * reached[-1])
-    begin, end = x[order[np.minimum(ends, len(x) - 1)]]
+    begin, end = x[np.minimum(ends, len(x) - 1)]
     if not end > begin:  # two values, as of an event that is rare
-        begin, end = x.min(), x.max()
+        begin, end = x[0], x[-1]
     more = 0.1 * (end - begin)
     bins = int(np.clip(len(x) // _DRAWS_OF_A_BIN, 8, _MOST_BINS))
     if not more > 0:
         return []
-    mass, edges = np.histogram(x, bins, (begin - more, end + more), weights=weights)
+    edges = np.linspace(begin - more, end + more, bins + 1)
+    first = np.searchsorted(x, edges[:-1], side="left")
+    places = np.append(first, np.searchsorted(x, edges[-1], side="right"))
+    mass = np.diff(np.concatenate([[0.0], reached])[places])
     density = np.convolve(mass, [0.25, 0.5, 0.25], "same")
     lower = np.maximum.accumulate(density)
     upper = np.maximum.accumulate(density[::-1])[::-1]

@@ -27,10 +27,12 @@ def correlations(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         values: draws, (chains, draws, d).
         weights: their weights, (chains, draws), each chain's of mean 1.
     """
-    away = values - (weights[..., None] * values).mean(1, keepdims=True)
-    scaled = (np.sqrt(weights)[..., None] * away).reshape(-1, values.shape[-1])
-    scaled = scaled / np.sqrt(np.maximum((scaled**2).sum(0), 1e-300))
-    return scaled.T @ scaled
+    products = np.zeros((values.shape[-1],) * 2)
+    for x, of_chain in zip(values, weights):
+        away = x - (of_chain[:, None] * x).mean(0)
+        products += (of_chain[:, None] * away).T @ away
+    scales = np.sqrt(np.maximum(np.diag(products), 1e-300))
+    return products / scales / scales[:, None]
 
 
 def slowdown(correlation: np.ndarray) -> Slowdown:

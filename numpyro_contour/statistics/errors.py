@@ -1,26 +1,21 @@
-"""Monte Carlo errors, effective sample sizes, R-hat and the tail of the weights.
+"""Monte Carlo errors, effective sample sizes and R-hat.
 
 On equal weights each number is the one that ArviZ gives for plain draws.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from numpyro_contour import checks
-from numpyro_contour.statistics.arviz_versions import effective_sample_size, pareto_shape
-from numpyro_contour.statistics.crossings import error_of_visits
-from numpyro_contour.statistics.estimates import (
-    checked,
-    for_each_scalar,
-    quantiles,
-    ranked_draws,
-    variance,
-)
-from numpyro_contour.statistics.weights import normalise
+from numpyro_contour.statistics.blocks import Block, in_blocks, mean, split, variance
+from numpyro_contour.statistics.effective_sizes import effective_sizes
+from numpyro_contour.statistics.estimates import checked
 
 _ESS_METHODS = ("bulk", "tail", "mean", "sd", "median", "quantile")
 _MCSE_METHODS = ("mean", "sd", "median", "quantile")
@@ -69,13 +64,7 @@ def weighted_mcse(
     """
     checks.one_of("method", method, _MCSE_METHODS)
     level = _checked_level(method, prob)
-    functions = {
-        "mean": _mcse_with_visits,
-        "sd": _mcse_of_sd,
-        "median": lambda one, w: _mcse_of_quantile(one, w, level),
-        "quantile": lambda one, w: _mcse_of_quantile(one, w, level),
-    }
-    return for_each_scalar(_guarded(functions[method]), *checked(x, log_weights))
+    return in_blocks(lambda block: mcse(block, method, level), *checked(x, log_weights))
 
 
 def weighted_ess(x: Any, log_weights: Any, method: str = "bulk", prob: Any = None) -> np.ndarray:
@@ -114,16 +103,7 @@ def weighted_ess(x: Any, log_weights: Any, method: str = "bulk", prob: Any = Non
         levels = (0.05, 0.95) if prob is None else tuple(_level(p) for p in prob)
     else:
         levels = (_checked_level(method, prob),)
-    of_levels = lambda one, w: min(_ess_of_quantile(one, w, level) for level in levels)
-    functions = {
-        "bulk": _ess_of_bulk,
-        "mean": _ess_with_visits,
-        "sd": lambda one, w: ess_of_mean((one - (w * one).mean()) ** 2, w),
-        "median": of_levels,
-        "quantile": of_levels,
-        "tail": of_levels,
-    }
-    return for_each_scalar(_guarded(functions[method]), *checked(x, log_weights))
+    return in_blocks(lambda block: ess(block, method, levels), *checked(x, log_weights))
 
 
 def weighted_rhat(x: Any, log_weights: Any) -> np.ndarray:
@@ -159,73 +139,7 @@ def weighted_rhat(x: Any, log_weights: Any) -> np.ndarray:
         >>> bool(weighted_rhat(x, 0.5 * x) > 1.2)
         True
     """
-    found = for_each_scalar(_guarded(_rhat, chains=2), *checked(x, log_weights))
-    return np.where(_constant(np.asarray(x)), np.nan, found)
-
-
-def _constant(x: np.ndarray) -> np.ndarray:
-    """Which scalars differ between draws by no more than rounding."""
-    if not np.issubdtype(x.dtype, np.floating):
-        return np.ptp(x, axis=(0, 1)) == 0
-    largest = np.abs(x).max(axis=(0, 1), initial=0.0)
-    return np.ptp(x, axis=(0, 1)) <= 4 * np.finfo(x.dtype).eps * largest
-
-
-def pareto_khat(log_weights: Any) -> float:
-    r"""The shape k of the right tail of the weights, by Pareto smoothed importance sampling.
-
-    .. math:: P(w > u + y \mid w > u) \approx (1 + k y / \sigma)^{-1 / k}
-
-    for the largest weights, those above u. Below 0.7 the weighted means can be trusted to have
-    errors of the size that is reported; from 1 on the mean of the weights themselves is not finite.
-
-    Args:
-        log_weights: log importance weights, (chains, draws); each chain is normalised first.
-
-    Returns:
-        k-hat; -inf for weights that are equal in the tail, which has then no shape; NaN where fewer
-        than 25 draws have weight.
-
-    Raises:
-        ValueError: as `normalise`.
-
-    Source: Vehtari et al. (2024), as ArviZ computes it.
-
-    Example:
-        >>> import numpy as np
-        >>> from numpyro_contour.diagnostics import pareto_khat
-        >>> x = np.random.default_rng(0).normal(size=(4, 1000))
-        >>> bool(pareto_khat(0.3 * x) < 0.5), bool(pareto_khat(1.5 * x**2) > 0.7)
-        (True, True)
-    """
-    normalised = normalise(log_weights)
-    weights = normalised.weights
-    flat = normalised.log_weights[np.isfinite(normalised.log_weights)]
-    if flat.size < 25:  # a fifth of them is the tail, and a shape needs 5
-        return float("nan")
-    efficiency = 1.0
-    if weights.shape[1] >= 4:
-        efficiency = min(effective_sample_size(weights, "mean") / weights.size, 1.0)
-    tail = int(np.ceil(min(flat.size / 5, 3 * np.sqrt(flat.size / efficiency))))
-    largest = np.sort(flat)[-tail - 1 :]
-    if largest[-1] - largest[0] < 1e-10:
-        return float("-inf")
-    return pareto_shape(flat, efficiency)
-
-
-# ------------------------------------------------------------------ of one scalar variable
-
-
-def _guarded(function: Any, chains: int = 1) -> Any:
-    """The function, and NaN where ArviZ gives it: too few draws or chains, or draws of NaN."""
-
-    def guarded(x: np.ndarray, weights: np.ndarray) -> float:
-        if x.shape[0] < chains or x.shape[1] < 4 or not np.isfinite(x).all():
-            return float("nan")
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return function(x, weights)
-
-    return guarded
+    return in_blocks(rhat, *checked(x, log_weights))
 
 
 def _level(prob: Any) -> float:
@@ -242,93 +156,145 @@ def _checked_level(method: str, prob: Any) -> float:
     return 0.5 if prob is None else _level(prob)
 
 
-def mcse_of_mean(x: np.ndarray, weights: np.ndarray) -> float:
-    """The standard error of the weighted mean of one scalar variable."""
-    if _is_constant(x):
-        return 0.0
-    influence = weights * (x - (weights * x).mean())
-    return np.std(influence, ddof=1) / np.sqrt(effective_sample_size(influence, "mean"))
+# ------------------------------------------------------------------ of the scalars of a block
 
 
-def _mcse_with_visits(x: np.ndarray, weights: np.ndarray) -> float:
-    """The standard error of the mean where the chains seldom went from mode to mode."""
-    return float(np.maximum(mcse_of_mean(x, weights), error_of_visits(x, weights)))
+def mcse(block: Block, method: str = "mean", level: float = 0.5) -> np.ndarray:
+    """As `weighted_mcse`, (scalars,)."""
+    functions = {
+        "mean": _mcse_with_visits,
+        "sd": _mcse_of_sd,
+        "median": lambda of: _mcse_of_quantile(of, level),
+        "quantile": lambda of: _mcse_of_quantile(of, level),
+    }
+    return _guarded(functions[method], block)
 
 
-def _ess_with_visits(x: np.ndarray, weights: np.ndarray) -> float:
-    """The effective sample size for the mean, the round trips between modes counted."""
-    of_visits = error_of_visits(x, weights)
-    if of_visits == 0 or of_visits <= mcse_of_mean(x, weights):
-        return ess_of_mean(x, weights)
-    return float(variance(x, weights) / of_visits**2)
+def ess(block: Block, method: str = "bulk", levels: tuple[float, ...] = (0.05, 0.95)) -> np.ndarray:
+    """As `weighted_ess`, (scalars,)."""
+    of_levels = lambda of: functools.reduce(
+        # The first where one is NaN, as Python and ArviZ take the smaller of two.
+        lambda one, other: np.where(other < one, other, one),
+        [_ess_of_quantile(of, level) for level in levels],
+    )
+    functions = {
+        "bulk": _ess_of_bulk,
+        "mean": _ess_with_visits,
+        "sd": lambda of: ess_of_mean(_squares(of), of.weights),
+        "median": of_levels,
+        "quantile": of_levels,
+        "tail": of_levels,
+    }
+    return _guarded(functions[method], block)
 
 
-def ess_of_mean(x: np.ndarray, weights: np.ndarray, method: str = "mean") -> float:
-    """The effective sample size for the weighted mean of one scalar variable."""
-    if _is_constant(x):
-        return float(x.size)
-    influence = weights * (x - (weights * x).mean())
-    ess = effective_sample_size(influence, method)
-    return ess * variance(x, weights) / np.var(influence, ddof=1)
+def rhat(block: Block) -> np.ndarray:
+    """As `weighted_rhat`, (scalars,)."""
+    found = _guarded(_rhat, block, chains=2)
+    return np.where(_differs_by_rounding(block), np.nan, found)
 
 
-def _is_constant(x: np.ndarray) -> bool:
+def _guarded(function: Callable[[Block], np.ndarray], block: Block, chains: int = 1) -> np.ndarray:
+    """The function, and NaN where ArviZ gives it: too few draws or chains, or draws of NaN."""
+    number, (of_chains, draws) = len(block.values), block.weights.shape
+    if of_chains < chains or draws < 4:
+        return np.full(number, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(np.isfinite(block.values).all((1, 2)), function(block), np.nan)
+
+
+def _differs_by_rounding(block: Block) -> np.ndarray:
+    """Which scalars differ between draws by no more than rounding of their own kind."""
+    spread = np.ptp(block.values, axis=(1, 2))
+    if not np.issubdtype(block.dtype, np.floating):
+        return spread == 0
+    return spread <= 4 * np.finfo(block.dtype).eps * np.abs(block.values).max((1, 2), initial=0.0)
+
+
+def mcse_of_mean(block: Block) -> np.ndarray:
+    """The standard errors of the weighted means, autocorrelations alone counted, (scalars,)."""
+    errors = block.influence.std((1, 2), ddof=1) / np.sqrt(block.influence_size)
+    return np.where(_constant(block.values), 0.0, errors)
+
+
+def _mcse_with_visits(block: Block) -> np.ndarray:
+    """The standard errors of the mean where the chains seldom went from mode to mode."""
+    return np.maximum(mcse_of_mean(block), block.error_of_visits)
+
+
+def _ess_with_visits(block: Block) -> np.ndarray:
+    """The effective sample sizes for the mean, the round trips between modes counted."""
+    of_visits = block.error_of_visits
+    autocorrelated = (of_visits == 0) | (of_visits <= mcse_of_mean(block))
+    sizes = block.influence_size * block.sd**2 / block.influence.var((1, 2), ddof=1)
+    sizes = np.where(_constant(block.values), float(block.weights.size), sizes)
+    return np.where(autocorrelated, sizes, block.sd**2 / of_visits**2)
+
+
+def ess_of_mean(values: np.ndarray, weights: np.ndarray, halved: bool = True) -> np.ndarray:
+    """The effective sample sizes for the weighted means of (scalars, chains, draws)."""
+    influence = values - mean(values, weights)[..., None, None]
+    influence *= weights
+    size = effective_sizes(split(influence) if halved else influence)
+    sizes = size * variance(values, weights) / influence.var((1, 2), ddof=1)
+    return np.where(_constant(values), float(weights.size), sizes)
+
+
+def _constant(values: np.ndarray) -> np.ndarray:
     """As ArviZ decides it: such draws have as many effective ones as there are."""
-    return bool(np.ptp(x) < np.finfo(float).resolution)
+    return np.ptp(values, axis=(1, 2)) < np.finfo(float).resolution
 
 
-def _split(x: np.ndarray) -> np.ndarray:
-    """The halves of the chains; the middle one of an odd number of draws is left out."""
-    half = x.shape[1] // 2
-    return np.concatenate([x[:, :half], x[:, -half:]])
+def _ess_of_bulk(block: Block) -> np.ndarray:
+    halves = block.halves
+    return ess_of_mean(halves.normal_scores, halves.weights, halved=False)
 
 
-def _normal_scores(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Normal quantiles at the weighted ranks; Blom's at the average ranks on equal weights."""
-    values, places = np.unique(x, return_inverse=True)
-    places = places.reshape(x.shape)
-    tied = np.bincount(places.ravel(), weights.ravel(), minlength=len(values))
-    ranks = np.cumsum(tied) - tied / 2 + 0.5
-    return stats.norm.ppf((ranks[places] - 0.375) / (weights.sum() + 0.25))
+def _ess_of_quantile(block: Block, level: float) -> np.ndarray:
+    ends = block.ranked.quantiles(np.array(level))
+    return ess_of_mean((block.values <= ends[:, None, None]).astype(float), block.weights)
 
 
-def _ess_of_bulk(x: np.ndarray, weights: np.ndarray) -> float:
-    halves, weights = _split(x), _split(weights)
-    weights = weights / weights.mean()
-    return ess_of_mean(_normal_scores(halves, weights), weights, "identity")
+def _squares(block: Block) -> np.ndarray:
+    return (block.values - block.mean[:, None, None]) ** 2
 
 
-def _ess_of_quantile(x: np.ndarray, weights: np.ndarray, prob: float) -> float:
-    return ess_of_mean((x <= quantiles(x, weights, prob)).astype(float), weights)
+def _mcse_of_sd(block: Block) -> np.ndarray:
+    squares = _squares(block)
+    of_squares = mean(squares, block.weights)
+    influence = block.weights * (squares - of_squares[:, None, None])
+    sizes = effective_sizes(split(influence))
+    return np.sqrt((influence**2).mean((1, 2)) / sizes / of_squares) / 2
 
 
-def _mcse_of_sd(x: np.ndarray, weights: np.ndarray) -> float:
-    squares = (x - (weights * x).mean()) ** 2
-    mean = (weights * squares).mean()
-    influence = weights * (squares - mean)
-    return np.sqrt((influence**2).mean() / effective_sample_size(influence, "mean") / mean) / 2
-
-
-def _mcse_of_quantile(x: np.ndarray, weights: np.ndarray, prob: float) -> float:
+def _mcse_of_quantile(block: Block, level: float) -> np.ndarray:
     """Half the distance between the draws at -1 and +1 standard errors of the probability."""
-    ess = _ess_of_quantile(x, weights, prob)
-    below, above = stats.beta.ppf([0.1586553, 0.8413447], ess * prob + 1, ess * (1 - prob) + 1)
-    values, ranked = ranked_draws(x, weights)
-    reached = np.cumsum(ranked)
-    low = np.searchsorted(reached, below * reached[-1], side="right") - 1
-    high = np.searchsorted(reached, above * reached[-1], side="left")
-    return (values[min(high, len(values) - 1)] - values[max(low, 0)]) / 2
+    sizes, ranked = _ess_of_quantile(block, level), block.ranked
+    ends = [
+        stats.beta.ppf(p, sizes * level + 1, sizes * (1 - level) + 1)
+        for p in (0.1586553, 0.8413447)
+    ]
+    found = []
+    for values, reached, below, above in zip(ranked.values, ranked.reached, *ends):
+        low = np.searchsorted(reached, below * reached[-1], side="right") - 1
+        high = np.searchsorted(reached, above * reached[-1], side="left")
+        found.append((values[min(high, len(values) - 1)] - values[max(low, 0)]) / 2)
+    return np.array(found)
 
 
-def _rhat_of_scores(scores: np.ndarray, weights: np.ndarray) -> float:
-    draws = scores.shape[1]
-    weights = weights / weights.mean(axis=1, keepdims=True)
-    means = (weights * scores).mean(axis=1)
-    within = np.mean([variance(s[None], w[None]) for s, w in zip(scores, weights)])
-    return np.sqrt(np.var(means, ddof=1) / within + (draws - 1) / draws)
+def _rhat_of_scores(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """R-hat of the scores (scalars, chains, draws), each chain's weights of mean 1."""
+    draws = scores.shape[2]
+    means = (weights * scores).mean(2)
+    squares = (weights * (scores - means[..., None]) ** 2).mean(2)
+    within = (squares * draws / (draws - (weights**2).sum(1) / draws)).mean(1)
+    return np.sqrt(means.var(1, ddof=1) / within + (draws - 1) / draws)
 
 
-def _rhat(x: np.ndarray, weights: np.ndarray) -> float:
-    halves, weights = _split(x), _split(weights)
-    folded = np.abs(halves - quantiles(halves, weights, 0.5))
-    return max(_rhat_of_scores(_normal_scores(one, weights), weights) for one in (halves, folded))
+def _rhat(block: Block) -> np.ndarray:
+    halves = block.halves
+    weights = halves.weights / halves.weights.mean(1, keepdims=True)
+    of_draws = _rhat_of_scores(halves.normal_scores, weights)
+    # NaN of two values that are as far from the median: they are no distances then.
+    of_distances = _rhat_of_scores(halves.normal_scores_of_distances, weights)
+    return np.where(of_distances > of_draws, of_distances, of_draws)

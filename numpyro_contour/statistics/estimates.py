@@ -5,17 +5,18 @@ On equal weights each is the number that NumPy and ArviZ give for plain draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.statistics.blocks import Block, in_blocks
 from numpyro_contour.statistics.weights import normalise
 
 
 def checked(x: Any, log_weights: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Draws as floats, (chains, draws, ...), and weights of mean 1 in each chain.
+    """Draws, numbers of any kind (chains, draws, ...), and weights of mean 1 in each chain.
 
     Raises:
         ValueError: as `normalise`, or the shapes do not fit.
@@ -27,17 +28,7 @@ def checked(x: Any, log_weights: Any) -> tuple[np.ndarray, np.ndarray]:
             f"`x` takes numbers of a shape that begins with (chains, draws) = {weights.shape}, "
             f"the shape of `log_weights`, but got {array.dtype} of shape {array.shape}."
         )
-    return array.astype(np.float64), weights
-
-
-def for_each_scalar(function: Callable, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """`function(x, weights)` of every scalar variable in (chains, draws, ...), which stays last."""
-    shape = x.shape[2:]
-    columns = x.reshape(*x.shape[:2], -1)
-    values = [np.asarray(function(columns[:, :, i], weights)) for i in range(columns.shape[2])]
-    if not values:
-        return np.empty(shape)
-    return np.stack(values).reshape(shape + values[0].shape)
+    return array, weights
 
 
 def weighted_mean(x: Any, log_weights: Any) -> np.ndarray:
@@ -63,20 +54,7 @@ def weighted_mean(x: Any, log_weights: Any) -> np.ndarray:
         >>> float(weighted_mean([[1.0, 2.0], [1.0, 2.0]], np.log([[1.0, 3.0], [1.0, 1.0]])))
         1.625
     """
-    array, weights = checked(x, log_weights)
-    return _mean(array, weights)
-
-
-def _mean(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return (x * weights.reshape(weights.shape + (1,) * (x.ndim - 2))).mean(axis=(0, 1))
-
-
-def variance(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The unbiased variance for independent draws; that with ddof=1 on equal weights."""
-    total = weights.sum()
-    freedom = total - (weights**2).sum() / total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return _mean((x - _mean(x, weights)) ** 2, weights) * total / freedom
+    return in_blocks(lambda block: block.mean, *checked(x, log_weights))
 
 
 def weighted_sd(x: Any, log_weights: Any) -> np.ndarray:
@@ -101,7 +79,7 @@ def weighted_sd(x: Any, log_weights: Any) -> np.ndarray:
         >>> float(weighted_sd([[0.0, 2.0, 4.0]], np.zeros((1, 3))))
         2.0
     """
-    return np.sqrt(variance(*checked(x, log_weights)))
+    return in_blocks(lambda block: block.sd, *checked(x, log_weights))
 
 
 def weighted_quantile(x: Any, log_weights: Any, probs: float | Sequence[float]) -> np.ndarray:
@@ -136,27 +114,12 @@ def weighted_quantile(x: Any, log_weights: Any, probs: float | Sequence[float]) 
     levels = np.asarray(probs, dtype=np.float64)
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
         raise checks.fail("probs", probs, "probabilities from 0 to 1")
-    return for_each_scalar(lambda one, w: quantiles(one, w, levels), array, weights)
+    return in_blocks(lambda block: block.ranked.quantiles(levels), array, weights)
 
 
-def quantiles(x: np.ndarray, weights: np.ndarray, levels: Any) -> np.ndarray:
-    """Quantiles of one scalar variable."""
-    if np.isnan(x).any():
-        return np.full(np.shape(levels), np.nan)
-    values, ranked = ranked_draws(x, weights)
-    middle = np.cumsum(ranked) - ranked / 2
-    middle -= middle[0]
-    if middle[-1] == 0:
-        return np.full(np.shape(levels), values[0])
-    return np.interp(np.asarray(levels) * middle[-1], middle, values)
-
-
-def ranked_draws(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The draws that have weight, in rising order, and their weights."""
-    flat, ranked = x.ravel(), weights.ravel()
-    flat, ranked = flat[ranked > 0], ranked[ranked > 0]
-    order = np.argsort(flat, kind="stable")
-    return flat[order], ranked[order]
+def quantiles(x: np.ndarray, weights: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Quantiles of one scalar variable, (chains, draws)."""
+    return Block(x[..., None], weights).ranked.quantiles(np.asarray(levels))[0]
 
 
 def weighted_eti(x: Any, log_weights: Any, prob: float = 0.94) -> np.ndarray:
@@ -221,23 +184,7 @@ def weighted_hdi(x: Any, log_weights: Any, prob: float = 0.94) -> np.ndarray:
     """
     array, weights = checked(x, log_weights)
     number = checked_prob(prob)
-    return for_each_scalar(lambda one, w: hdi(one, w, number), array, weights)
-
-
-def hdi(x: np.ndarray, weights: np.ndarray, prob: float) -> np.ndarray:
-    """The highest density interval of one scalar variable, (2,)."""
-    if np.isnan(x).any():
-        return np.full(2, np.nan)
-    values, ranked = ranked_draws(x, weights)
-    reached = np.cumsum(ranked)
-    below = np.concatenate([[0.0], reached[:-1]])
-    last = np.searchsorted(reached, prob * reached[-1] + below, side="right")
-    # An interval that would need more weight than there is does not exist, but for all the draws.
-    last[0] = min(last[0], len(values) - 1)
-    first = np.flatnonzero(last < len(values))
-    widths = values[last[first]] - values[first]
-    narrowest = first[np.argmin(widths)]
-    return np.array([values[narrowest], values[last[narrowest]]])
+    return in_blocks(lambda block: block.ranked.narrowest(number), array, weights)
 
 
 def weighted_mad(x: Any, log_weights: Any) -> np.ndarray:
@@ -259,5 +206,9 @@ def weighted_mad(x: Any, log_weights: Any) -> np.ndarray:
         >>> float(weighted_mad([[0.0, 1.0, 2.0, 9.0, 3.0]], np.zeros((1, 5))))
         1.0
     """
-    median = weighted_quantile(x, log_weights, 0.5)
-    return weighted_quantile(np.abs(np.asarray(x, np.float64) - median), log_weights, 0.5)
+    return in_blocks(mad, *checked(x, log_weights))
+
+
+def mad(block: Block) -> np.ndarray:
+    """The median absolute deviations, (scalars,)."""
+    return block.ranked.distances(block.median).quantiles(np.array(0.5))

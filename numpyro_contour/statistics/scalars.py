@@ -49,12 +49,14 @@ def varying_scalars(posterior: xr.Dataset) -> tuple[list[str], np.ndarray]:
     names, columns = [], []
     for name, variable in drawn.items():
         flat = variable.values.reshape(*variable.shape[:2], -1)
-        array = flat[..., ::stride].astype(np.float64)
-        varies = np.isfinite(array).all((0, 1)) & (np.ptp(array, axis=(0, 1)) > 0)
+        array = flat[..., ::stride]
+        varies = np.isfinite(array).all((0, 1)) & (array.max((0, 1)) > array.min((0, 1)))
         places = [np.unravel_index(i, variable.shape[2:]) for i in range(0, flat.shape[2], stride)]
         names += [f"`{label(name, place)}`" for place, ok in zip(places, varies) if ok]
-        columns.append(array[..., varies])
+        columns.append(array if varies.all() else array[..., varies])
     shape = (posterior.sizes["chain"], posterior.sizes["draw"], 0)
+    if len(columns) == 1:  # as it is: these may be all draws of a large run
+        return names, columns[0]
     return names, np.concatenate(columns, -1) if columns else np.zeros(shape)
 
 

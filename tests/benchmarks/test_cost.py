@@ -272,3 +272,14 @@ def test_memory_of_every_setting(tmp_path, monkeypatch):
     assert len(seen) == len(set(seen)) == 24
     assert table[1] == ["yes", "32", "1", "1,000", "7", "9", "0.0", "2", "3"]
     assert table[-1] == ["no", "512", "16", "10,000", "7", "9", "1.1", "2", "3"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_after_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    table = quick_form("after_run", tmp_path)
+    assert len({line[1] for line in table[1:]}) == len(table) - 1 == 7
+    arvizs = float(table[1][2])
+    for _, _, seconds, times, _, _, of_draws in table[1:]:
+        assert float(times) == pytest.approx(float(seconds) / arvizs, rel=0.5, abs=0.1)
+        assert float(of_draws) > 0

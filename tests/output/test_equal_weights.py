@@ -20,6 +20,7 @@ from numpyro_contour import (
     diagnose,
     expectation,
     predictive,
+    resample,
     summary,
     to_inference_data,
 )
@@ -202,3 +203,58 @@ def test_predictions_follow_their_draws():
         found = idata[f"{prefix}log_likelihood"]["y"].values.reshape(a.shape)
         np.testing.assert_allclose(found, likelihood, rtol=1e-4)
     assert len(np.unique(idata["posterior"]["a"])) < 60
+
+
+def test_draws_in_which_a_move_was_refused_are_the_divergences_of_arviz():
+    """Beyond a wall at 2 the energy is not finite: moves there are refused."""
+    kernel = ContourSGLD(
+        potential_fn=lambda x: jnp.where(jnp.abs(x) > 2, jnp.inf, x**2 / 2).sum(),
+        step_size=0.3,
+        num_steps=3,
+        partition=EnergyPartition(0.0, 4.0, 10),
+    )
+    mcmc = models.run(kernel, 0, init_params=jnp.zeros(2), warmup=50, samples=200)
+    with pytest.warns(UserWarning, match="This run cannot be trusted|refused"):
+        idata = to_inference_data(mcmc)
+    of_run = idata["weighted_sample_stats"]
+    refused = of_run["refused"].values
+    diverging = of_run["diverging"].values
+    assert diverging.dtype == bool
+    assert not diverging[:, 0].any()
+    np.testing.assert_array_equal(diverging[:, 1:], refused[:, 1:] > refused[:, :-1])
+    assert 0 < diverging.mean() < 1
+    # Draws of equal weight have that of their draw.
+    number = {float(x): bool(d) for x, d in zip(of_run["lp"].values[0], diverging[0])}
+    for x, found in zip(
+        idata["sample_stats"]["lp"][0].values, idata["sample_stats"]["diverging"][0].values
+    ):
+        assert number[float(x)] == found
+
+
+def test_parallel_coordinates_are_drawn():
+    """arviz 0.23 looks for divergences, and does not draw without them."""
+    groups = to_datasets(of_chains(0, 2))
+    groups["posterior"] = groups["posterior"].assign(twice=2 * groups["posterior"]["z"])
+    az.plot_parallel(from_datasets(groups))
+
+
+def test_a_variable_that_a_user_adds_to_the_draws_of_equal_weight_is_not_lost_without_a_word():
+    idata = of_chains(0, 4)
+    idata["posterior"]["twice"] = 2 * idata["posterior"]["z"]
+    told = r"'twice': only 'posterior' has it.*`data\['weighted_posterior'\]\['twice'\] = \.\.\.`"
+    with pytest.warns(UserWarning, match=told) as caught:
+        table = summary(idata)
+    assert len(caught) == 1
+    assert list(table.index) == ["z"]
+    with pytest.warns(UserWarning, match=told):
+        resample(idata)
+    with pytest.raises(ValueError, match=r"`var_names` takes no " + told):
+        summary(idata, ["twice"])
+    with pytest.raises(ValueError, match=r"`f` takes no " + told):
+        expectation(idata, "twice")
+    # Who asks for others knows.
+    assert str(summary(idata, ["z"])) == str(table)
+    # And what it says is enough.
+    idata["weighted_posterior"]["twice"] = 2 * idata["weighted_posterior"]["z"]
+    table = summary(idata, kind="stats", round_to="none")
+    assert float(table.loc["twice", "mean"]) == pytest.approx(2 * float(table.loc["z", "mean"]))

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.quick_compilation
 
 SMALL_GAIN = robbins_monro(1.0, 0.8, 100)  # with which theta hardly moves
 PARTITION = EnergyPartition(0.0, 20.0, 20)  # that of `models.nested_kernel`
-COUNTS = {"steps", "refused", "clipped"}
+COUNTS = {"steps", "diverging", "refused", "clipped"}
 STATS = {"potential_energy_estimate", "step_size", "log_weight"} | COUNTS
 EXACT_STATS = {"lp", "energy", "step_size", "log_weight"} | COUNTS
 CONTOUR = {"energy_bin", "gradient_multiplier", "lowest_energy", "highest_energy", "bounded"}
@@ -300,7 +300,7 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     assert dims == dict.fromkeys(variables - {"log_theta"}, ("chain", "draw"))
     np.testing.assert_array_equal(sample_stats["log_weight"], weighted_samples(mcmc)[1])
     fields = fields_of(mcmc)
-    for variable in variables - {"log_weight", "log_theta"} - FULL_STATS:
+    for variable in variables - {"log_weight", "log_theta", "diverging"} - FULL_STATS:
         np.testing.assert_array_equal(sample_stats[variable], fields[variable])
     if "log_theta" in variables:
         assert sample_stats["log_theta"].shape == (2, 60, 20)
