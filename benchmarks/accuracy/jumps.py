@@ -210,6 +210,6 @@ def section(rows: list[list[str]], repetitions: int, draws: int) -> str:
 
 def main(experiment: Experiment) -> str:
     """The section of the page."""
-    size = experiment.choose((10, DRAWS), (2, 60))
+    size = experiment.choose((20, DRAWS), (2, 60))
     names = experiment.choose([*runs.KERNELS], ["SGLD"])
     return section([row for name in names for row in rows_of(name, *size)], *size)

@@ -110,6 +110,8 @@ def main(experiment: Experiment) -> str:
         rows.append([name, *(f"{error:.3f}" for error in errors[:-1]), f"{worst:.2f}"])
         rows[-1].append(f"{errors[-1]:.3f}")
         print(*rows[-1], sep=" | ", flush=True)
+        # So many programs of one process are more than the system maps.
+        jax.clear_caches()
     return (
         "## Sensitivity to what the warm-up finds\n\n"
         "The table gives the error of a single chain: first with the settings as found, then with "

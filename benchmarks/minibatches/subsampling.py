@@ -24,6 +24,7 @@ from benchmarks.shared.timing import seconds_of
 from numpyro_contour import ContourSGLD, EnergyPartition
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.examples import mixture
+from numpyro_contour.kernels.after_run import full_data
 from numpyro_contour.models.all_rows import FullEnergy, Reference
 from numpyro_contour.runs.energies_over_all_rows import full_energies
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -280,12 +281,12 @@ def _costs(data: tuple, energy: str) -> tuple[float, float]:
     if anchors:
         first = jax.tree.map(lambda x: x[0], anchors.slots)
         reference = Reference(first.position, first.weight, anchors.order)
-    _, positions = kernel.full_data(data, {}, state.z).sharing(reference)
+    _, positions = full_data(kernel, data, {}, state.z).sharing(reference)
 
     @jax.jit
     def energies(flat: jax.Array, data: tuple) -> FullEnergy:
-        full_data, _ = kernel.full_data(data, {}, state.z).sharing(reference)
-        return jax.vmap(full_data.at, (0, None))(flat, reference)
+        shared, _ = full_data(kernel, data, {}, state.z).sharing(reference)
+        return jax.vmap(shared.at, (0, None))(flat, reference)
 
     flat = jnp.broadcast_to(ravel(state.z), (positions, data[0].shape[1]))
     weight = 0.0 if energy == "full" else _median_seconds(lambda: energies(flat, data))
