@@ -11,7 +11,6 @@ import numpyro
 import numpyro.distributions as dist
 from jax import random
 from jax.scipy.special import log_ndtr
-from numpyro.contrib.control_flow import scan
 
 
 class Kind(NamedTuple):
@@ -143,30 +142,6 @@ def unscaled_counts() -> Kind:
         return model
 
     return Kind(of(200), (x, counts), of(None))
-
-
-def states_in_time() -> Kind:
-    """A state that follows itself, with noise of unknown scale, seen with noise."""
-    number = 35
-    noise, seen = random.normal(_key(16), (2, number))
-    state = [jnp.zeros(())]
-    for move in noise:
-        state.append(0.8 * state[-1] + 0.5 * move)
-    y = jnp.stack(state[1:]) + 0.3 * seen
-
-    def model(y: jax.Array) -> None:
-        memory = numpyro.sample("memory", dist.Uniform(-1, 1))
-        scale = numpyro.sample("scale", dist.HalfNormal(1))
-        error = numpyro.sample("error", dist.HalfNormal(1))
-
-        def step(state: jax.Array, y: jax.Array) -> tuple[jax.Array, None]:
-            state = numpyro.sample("state", dist.Normal(memory * state, scale))
-            numpyro.sample("y", dist.Normal(state, error), obs=y)
-            return state, None
-
-        scan(step, jnp.zeros(()), y)
-
-    return Kind(model, (y,), sites=("memory", "scale", "error", "state"))
 
 
 def funnel() -> Kind:
@@ -313,7 +288,6 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "26 collinear columns": collinear,
     "Gaussian process, counts": gaussian_process,
     "unscaled counts, minibatches": unscaled_counts,
-    "states in time": states_in_time,
     "funnel": funnel,
     "horseshoe": horseshoe,
     "hierarchy, centred": lambda: hierarchy("centred"),

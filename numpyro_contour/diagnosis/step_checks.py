@@ -61,7 +61,8 @@ def guard(evidence: Evidence) -> list[Verdict]:
             "moves were refused because the potential energy or its gradient was not finite, or "
             "rose far above a partition found in warm-up",
             "Check the data and the model for NaN, or lower `step_size`; energies that are far too "
-            "noisy are another cause.",
+            "noisy are another cause. A run that went on from the last state of another one needs "
+            "the same data: with others, warm up anew.",
         ),
         _share(
             evidence,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 from jax import random
 from numpyro.infer import init_to_uniform
@@ -98,5 +99,27 @@ def model_trace(model: Callable, model_args: tuple, model_kwargs: dict) -> dict[
         started = initialised(model, random.key(0))
         sites.update(numpyro.handlers.trace(started).get_trace(*model_args, **model_kwargs))
 
-    jax.eval_shape(run)
+    try:
+        jax.eval_shape(run)
+    except (TypeError, ValueError, AssertionError) as error:
+        unusable = next(_unusable(model_args, model_kwargs), None)
+        if unusable is None:
+            raise
+        raise ValueError(
+            f"The model cannot be run: {unusable} It raised {type(error).__name__}: "
+            f"{str(error).partition(chr(10))[0]}"
+        ) from error
     return sites
+
+
+def _unusable(model_args: tuple, model_kwargs: dict) -> Iterator[str]:
+    """Data with which no model can compute, in words."""
+    for argument, values in {"model_args": model_args, "model_kwargs": model_kwargs}.items():
+        for place, leaf in jax.tree_util.tree_leaves_with_path(values):
+            where = f"`{argument}{jax.tree_util.keystr(place)}`"
+            # A word among the arguments themselves is an option; in a list it is data.
+            is_word = isinstance(leaf, str) and len(place) > 1
+            if is_word or getattr(getattr(leaf, "dtype", None), "kind", "f") in "OSU":
+                yield f"{where} holds strings or objects; give numbers, for instance codes."
+            elif 0 in np.shape(leaf):
+                yield f"{where} has no rows, its shape is {np.shape(leaf)}."

@@ -25,7 +25,11 @@ class IndexableArray(np.ndarray):
 
 
 def indexable(arguments: Any) -> Any:
-    """Arguments of a model in which JAX's arrays can index every array."""
+    """Arguments of a model in which JAX's arrays can index every array of numbers."""
     return jax.tree.map(
-        lambda x: x.view(IndexableArray) if type(x) is np.ndarray and x.ndim else x, arguments
+        lambda x: x.view(IndexableArray) if type(x) is np.ndarray and _numbers(x) else x, arguments
     )
+
+
+def _numbers(array: np.ndarray) -> bool:
+    return array.ndim > 0 and array.dtype.kind not in "OSU"

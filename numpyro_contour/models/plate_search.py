@@ -45,8 +45,9 @@ def find_subsample_plates(
     chosen.update(requested)
     for name, minibatch in chosen.items():
         if minibatch > plates[name][0]:
+            given = "minibatch_size" if name in requested else "subsample_size"
             raise ValueError(
-                f"`minibatch_size` takes at most the size of the plate, {plates[name][0]} for "
+                f"`{given}` takes at most the size of the plate, {plates[name][0]} for "
                 f"{name!r}, but got {minibatch}."
             )
     result = SubsamplePlates(
