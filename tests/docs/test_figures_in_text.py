@@ -73,14 +73,11 @@ def share_of_sgld(column):
 def cost_of_contour():
     (defaults,) = tables("defaults")
     of_normals = float(re.search(r"over SGLD's ([\d.]+)", row(defaults, "gauss20d")["figures"])[1])
-    shares = share_of_sgld("effective draws"), of_normals
-    assert all(0.7 <= share <= 0.85 for share in shares), shares
-    yield "15 to 30 %"
-
-
-def cost_where_correlated():
-    assert 0.45 < share_of_sgld("correlated") < 0.55
-    yield "half of them where coordinates are strongly correlated"
+    shares = share_of_sgld("effective draws"), share_of_sgld("correlated"), of_normals
+    # Shares are known to a quarter.
+    assert 0.7 <= min(shares) <= 0.85, shares
+    assert max(shares) <= 1.25, shares
+    yield "up to 30 %"
 
 
 def barriers_that_fall_by_themselves():
@@ -328,7 +325,7 @@ CLAIMS = {
         stated_barrier,
         readme_run,
     ],
-    "docs/which.md": [the_kernels, cost_of_contour, cost_where_correlated],
+    "docs/which.md": [the_kernels, cost_of_contour],
     "docs/weights.md": [moving_theta, crossings_by_noise],
     "docs/choosing.md": [defaults_reach, lesser_mode, sensitivity],
     "docs/minibatches.md": [
@@ -342,7 +339,7 @@ CLAIMS = {
         formula_of_plain_noise,
     ],
     "docs/diagnose.md": [limits_of_the_partition, crossings_by_noise, papers_settings],
-    "docs/when_not.md": [peers_on_one_mode, cost_of_contour, cost_where_correlated],
+    "docs/when_not.md": [peers_on_one_mode, cost_of_contour],
 }
 
 
