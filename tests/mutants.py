@@ -231,6 +231,8 @@ MUTANTS = [
     Mutant("adaptation", "low - _MARGIN * sd", "low + _MARGIN * sd", "adaptation"),
     Mutant("adaptation", "step_size * noise / 2", "2 * step_size * noise", "adaptation"),
     Mutant("adaptation/tune.py", "jnp.sqrt(signal /", "(signal /", "adaptation"),
+    Mutant("adaptation/descent.py", "(sunk | (mass", "((mass", "adaptation/test_descent.py"),
+    Mutant("adaptation/descent.py", "- 2 * wider", "- 0.5 * wider", "adaptation/test_descent.py"),
     Mutant("adaptation/low_rank.py", "rows[1::2] @ basis", "rows[::2] @ basis", "adaptation"),
     Mutant(
         "adaptation/low_rank.py",
@@ -273,7 +275,19 @@ MUTANTS = [
     # kernels
     Mutant("kernels", "(1 + c) * of_langevin", "(1 - c) * of_langevin", "adaptation"),
     Mutant("kernels", "PEAK = 2.0", "PEAK = 1.0", "adaptation"),
-    Mutant("kernels", "constrained(potential, z)", "z", "kernels models"),
+    Mutant("kernels", "partial(constrained, potential)", "lambda z: z", "kernels models"),
+    Mutant(
+        "kernels/methods/weight_site.py",
+        "if name == NAME and name not in latent",
+        "if name == NAME",
+        "kernels/test_weights_among_sites.py",
+    ),
+    Mutant(
+        "kernels/after_run.py",
+        "if name != WEIGHT_SITE",
+        "if name",
+        "kernels/test_weights_among_sites.py",
+    ),
     Mutant(
         "kernels",
         "sampler.partition.lower + rise",
