@@ -197,10 +197,18 @@ class FinishedRun:
     def log_psi_nodes(self, chain: int, log_theta: Any) -> np.ndarray:
         """Log Psi of a chain at the nodes of its bins, for each theta of (n, bins)."""
         state = jax.tree.map(lambda x: x[chain], self.state)
-        shaped = jax.jit(jax.vmap(lambda x: after_run.log_psi_nodes(self.kernel, state, x)))
         begins = range(0, len(log_theta), _DRAWS_AT_ONCE)
-        parts = [shaped(log_theta[begin : begin + _DRAWS_AT_ONCE]) for begin in begins]
+        parts = [
+            self._log_psi_nodes(state, log_theta[begin : begin + _DRAWS_AT_ONCE])
+            for begin in begins
+        ]
         return np.concatenate([np.asarray(part, np.float64) for part in parts])
+
+    @cached_property
+    def _log_psi_nodes(self) -> Callable:
+        """From the state of a chain and its thetas, (n, bins): compiled once for all chains."""
+        nodes = partial(after_run.log_psi_nodes, self.kernel)
+        return jax.jit(jax.vmap(nodes, (None, 0)))
 
     @property
     def node_offset(self) -> float:
