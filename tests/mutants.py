@@ -26,6 +26,9 @@ PACKAGE = "numpyro_contour"
 IGNORED = shutil.ignore_patterns(".git", ".venv*", "site", "demo-output", "__pycache__", ".*_cache")
 
 
+_NORMALISER = "core/flattening/test_normaliser.py"
+
+
 class Mutant(NamedTuple):
     """One fault."""
 
@@ -217,6 +220,33 @@ MUTANTS = [
         "drift.gradient_multiplier,",
         "1.0,",
         "core/samplers",
+    ),
+    Mutant(
+        "core/flattening/normaliser.py", "- theta.decay\n    return", "\n    return", _NORMALISER
+    ),
+    Mutant(
+        "core/flattening/normaliser.py",
+        "2.0 / (mean.count + 2)",
+        "1.0 / (mean.count + 1)",
+        _NORMALISER,
+    ),
+    Mutant(
+        "core/flattening/normaliser.py",
+        "0.5 * (padded[:-1] + padded[1:])",
+        "padded[:-1]",
+        _NORMALISER,
+    ),
+    Mutant(
+        "core/flattening/normaliser.py",
+        "lax.cummax(log_theta + falls) - falls",
+        "nodes",
+        _NORMALISER,
+    ),
+    Mutant(
+        "kernels/methods/contour.py",
+        "log_weight=window.log_weight + log_z",
+        "log_weight=window.log_weight",
+        f"{_NORMALISER} output",
     ),
     Mutant("core/samplers/climbing.py", "xi**2 - back**2", "xi**2", "core/samplers"),
     Mutant(

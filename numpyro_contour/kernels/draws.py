@@ -73,6 +73,8 @@ class ChainDraws:
         sampler_state, window = run_window(
             *(key, state.sampler, energy, sampler, parts.num_steps, parts.draw, trust)
         )
+        temperature = parts.temperature(sampler_state.chain.steps)
+        sampler_state, window = parts.method.end_window(sampler_state, window, temperature)
         return self._after(state, window, sampler_state, rng_key, state.warmup), window.trace
 
     def measured_of_all(

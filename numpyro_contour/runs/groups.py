@@ -19,7 +19,7 @@ from numpyro_contour.schedules import Constant
 from numpyro_contour.statistics.weights import NormalisedWeights
 
 #: fields of the state that are exported for each draw
-_PER_DRAW = ("step_size", "energy_bin", "gradient_multiplier")
+_PER_DRAW = ("step_size", "energy_bin", "gradient_multiplier", "log_normaliser")
 #: counts since the start of the run, up to each draw
 _COUNTED = ("steps", "refused", "clipped", "bounded")
 

@@ -37,6 +37,7 @@ COUNTS = {"steps", "diverging", "refused", "clipped"}
 STATS = {"potential_energy_estimate", "step_size", "log_weight"} | COUNTS
 EXACT_STATS = {"lp", "energy", "step_size", "log_weight"} | COUNTS
 CONTOUR = {"energy_bin", "gradient_multiplier", "lowest_energy", "highest_energy", "bounded"}
+CONTOUR |= {"log_normaliser"}
 FULL_STATS = {"lp", "energy", "energy_noise"}
 CONTOUR_STATS = STATS | FULL_STATS | CONTOUR | {"log_theta"}
 
@@ -73,6 +74,11 @@ def log_psi(log_theta, energy, zeta=0.75, offset=0.0, one_sided=True, bound=-1.0
     return np.interp(energy, places, node)  # constant outside the nodes
 
 
+def without_normaliser(fields):
+    """The weights by Psi alone."""
+    return fields["log_weight"] - fields["log_normaliser"]
+
+
 def normalised(log_weight):
     """Weights of mean 1 in each chain, one chain after the other."""
     return np.stack([chain - np.log(np.exp(chain).mean()) for chain in log_weight])
@@ -106,10 +112,11 @@ def test_a_draw_is_weighed_by_theta_before_the_draw_changed_it(name):
     fields = fields_of(mcmc)
     energy, log_theta = fields["potential_energy_estimate"], fields["log_theta"]
     before = weights_by_definition(log_theta[:, :-1], energy[:, 1:], **shape)
-    np.testing.assert_allclose(fields["log_weight"][:, 1:], before, atol=2e-4)
+    own = without_normaliser(fields)[:, 1:]
+    np.testing.assert_allclose(own, before, atol=2e-4)
     # It can fail: theta as the draw left it gives other weights.
     after = weights_by_definition(log_theta[:, 1:], energy[:, 1:], **shape)
-    assert (np.abs(fields["log_weight"][:, 1:] - after) > 2e-3).mean() > 0.5
+    assert (np.abs(own - after) > 2e-3).mean() > 0.5
 
     samples, log_weights = weighted_samples(mcmc)
     assert log_weights.shape == samples["c"][1].shape == (2, 60)
@@ -130,7 +137,7 @@ def test_final_theta(arguments):
     assert share.any() == ("num_steps" in arguments)
     _, found = weighted_samples(mcmc, theta="final")
     np.testing.assert_allclose(found, normalised(expected + share), atol=5e-4)
-    assert np.abs(found - weighted_samples(mcmc)[1]).max() > 0.1
+    assert np.abs(found - weighted_samples(mcmc)[1]).max() > 0.05
     np.testing.assert_array_equal(
         weighted_only(to_inference_data(mcmc, theta="final"))["sample_stats"]["log_weight"], found
     )
@@ -377,6 +384,7 @@ def test_weights_follow_from_theta_edges_and_energies():
         # A draw is weighed by theta as the draw before it left it.
         expected[chain, draw] = zeta * log_psi(log_theta[chain, draw - 1], energy[chain, draw])
     raw = stats["log_weight"].values + partition["log_normaliser"].values[:, None]
+    raw -= stats["log_normaliser"].values
     np.testing.assert_allclose(raw[:, 1:], expected[:, 1:], atol=2e-3)
     bins = np.clip(np.floor(energy), 0, 19)
     np.testing.assert_array_equal(stats["energy_bin"], bins)

@@ -45,7 +45,7 @@ class LogPsi(NamedTuple):
     bounded: jax.Array
 
 
-def _largest_drop(
+def largest_drop(
     partition: EnergyPartition, temperature: jax.Array | float, flattening: Flattening
 ) -> jax.Array | float:
     """The largest drop of log Psi between two nodes that keeps the multiplier above its bound."""
@@ -95,7 +95,7 @@ def log_psi_at_nodes(
     if flattening.multiplier_bound is None and not flattening.one_sided:
         return log_theta[at]
     distance = at[..., None] - jnp.arange(log_theta.shape[-1])
-    drop = _largest_drop(partition, temperature, flattening)
+    drop = largest_drop(partition, temperature, flattening)
     rise = 0.0 if flattening.one_sided else jnp.inf
     # The drop may be infinite, and infinity times a distance of 0 is not a number.
     fall = jnp.where(distance > 0, distance, 1) * drop
@@ -153,7 +153,7 @@ def log_psi(
     multiplier = 1 + flattening.zeta * temperature * slope
     bounded = jnp.zeros((), bool)
     if flattening.multiplier_bound is not None:
-        drop = _largest_drop(partition, temperature, flattening)
+        drop = largest_drop(partition, temperature, flattening)
         bounded = inside & (rise <= -(1 - 1e-4) * drop)
         # With a zeta of a million, the rounding error of the rise would break the bound.
         multiplier = jnp.maximum(multiplier, flattening.multiplier_bound)

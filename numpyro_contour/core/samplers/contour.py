@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from numpyro_contour import checks
 from numpyro_contour.core.diffusions import Diffusion
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.normaliser import MeanTheta, initial_mean_theta
 from numpyro_contour.core.flattening.psi import (
     WEIGHTS,
     Flattening,
@@ -74,6 +75,10 @@ class ContourSamplerState(NamedTuple):
     bounded: jax.Array
     #: variance of the noise of energies where the chain is, 0 if they are exact
     energy_noise: jax.Array
+    #: the mean of theta over windows of steps, as a kernel updates it
+    mean_theta: MeanTheta
+    #: log of the normaliser that multiplies the weights of the last window, 0 where there is none
+    log_normaliser: jax.Array
 
 
 def contour(
@@ -216,6 +221,8 @@ def contour(
             log_flattening=zero,
             bounded=count,
             energy_noise=zero,
+            mean_theta=initial_mean_theta(first_theta.log_theta),
+            log_normaliser=zero,
         )
         return at_chain(state, chain)[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,6 +17,11 @@ from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
 from numpyro_contour.adaptation.window import renew_partition
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.normaliser import (
+    initial_mean_theta,
+    log_normaliser,
+    update_mean_theta,
+)
 from numpyro_contour.core.flattening.psi import INTERPOLATIONS, WEIGHTS, Flattening
 from numpyro_contour.core.flattening.theta import known_theta
 from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS
@@ -181,9 +187,24 @@ class Contour(Method):
                 sampler.theta,
                 self.bin_width,
             )
-            sampler = sampler._replace(partition=partition, theta=theta)
+            # The mean begins anew with the bins.
+            blank = initial_mean_theta(theta.log_theta)
+            mean = jax.tree.map(partial(jnp.where, seen.renews), blank, sampler.mean_theta)
+            sampler = sampler._replace(partition=partition, theta=theta, mean_theta=mean)
         warmup = end_draw(warmup, seen, sampler.chain.steps, sampler.partition)
         return state._replace(sampler=sampler, warmup=warmup)
+
+    def end_window(
+        self, sampler: Any, window: Window, temperature: jax.Array
+    ) -> tuple[Any, Window]:
+        """The window with its weights times the normaliser of its theta, where that moves."""
+        if self.theta is not None or self.weight != "consistent":
+            return sampler, window
+        mean = update_mean_theta(sampler.mean_theta, sampler.theta)
+        log_z = log_normaliser(mean, sampler.theta, sampler.partition, temperature, self.flattening)
+        draw = window.draw._replace(log_weight=window.draw.log_weight + log_z)
+        window = window._replace(draw=draw, log_weight=window.log_weight + log_z)
+        return sampler._replace(mean_theta=mean, log_normaliser=log_z), window
 
     def trust(self, plan: Plan | None, warmup: Any, energy_is_callable: bool) -> jax.Array | float:
         """The share of the variance of the energies that is not noise; 0 before it is known."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour.core.arrays.vectors import unravel_like
@@ -93,6 +94,13 @@ class ContourState(NamedTuple):
         return self.sampler.bounded
 
     @property
+    def log_normaliser(self) -> jax.Array:
+        """Log of the normaliser that is a factor of the draw's weights, 0 where theta stands."""
+        if isinstance(self.sampler, ClimbingState):
+            return jnp.zeros_like(self.log_weight)
+        return self.sampler.log_normaliser
+
+    @property
     def log_theta(self) -> jax.Array:
         """Log of the estimated probability of each energy bin, (num_bins,)."""
         return self.sampler.theta.log_theta - self.sampler.theta.decay[..., None]
@@ -111,6 +119,7 @@ def contour_fields(collect_theta: bool) -> tuple[str, ...]:
         "log_weight",
         "draw_log_weight",
         "log_time_weight",
+        "log_normaliser",
         "energy_bin",
         "gradient_multiplier",
         "step_size",

@@ -152,6 +152,12 @@ class Method(ABC):
         """How much of what the log weights of a run on noisy energies tell is not noise."""
         return 1.0
 
+    def end_window(
+        self, sampler: Any, window: Window, temperature: jax.Array
+    ) -> tuple[Any, Window]:
+        """The sampler's state and the window after its steps, with what only both can tell."""
+        return sampler, window
+
     # ------------------------------------------------------------------ states
 
     def state(self, z: Any, window: Window, carried: Carried) -> Any:
