@@ -222,7 +222,10 @@ MUTANTS = [
         "core/samplers",
     ),
     Mutant(
-        "core/flattening/normaliser.py", "- theta.decay\n    return", "\n    return", _NORMALISER
+        "core/flattening/normaliser.py",
+        "interpolation]) - theta.decay",
+        "interpolation])",
+        _NORMALISER,
     ),
     Mutant(
         "core/flattening/normaliser.py",
