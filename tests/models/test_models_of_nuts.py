@@ -222,7 +222,7 @@ def test_a_rare_event_among_millions():
         p = numpyro.sample("p", dist.Beta(1.0, 1.0))
         numpyro.sample("x", dist.Binomial(n, p), obs=x)
 
-    n, x, samples = 5_000_000, 3849, 400
+    n, x, samples = 5_000_000, 3849, 1600
     kernel = SGLD(
         model, step_size=1e-4, num_steps=10, init_strategy=init_to_value(values={"p": 8e-4})
     )
