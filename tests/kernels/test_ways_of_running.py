@@ -349,6 +349,27 @@ def test_float64(names, run_python):
     assert run_python(FLOAT64, *names, JAX_ENABLE_X64="1").split() == list(names)
 
 
+AFTER_A_RUN_IN_FLOAT64 = """
+import sys, warnings, jax, numpyro_contour as nc, models
+warnings.simplefilter("ignore")
+for name in sys.argv[1:]:
+    kernel = getattr(nc, name)(models.normal, num_steps=5)
+    mcmc = models.run(kernel, 0, models.normal_data(), warmup=100, chains=2,
+                      chain_method="vectorized")
+    idata = nc.to_inference_data(mcmc)
+    nc.resample(idata, 50), nc.summary(idata), nc.diagnose(idata), nc.print_summary(mcmc)
+    mean = nc.expectation(idata, lambda posterior: posterior["mu"])
+    assert idata["weighted_posterior"]["mu"].dtype == "float64" and abs(mean.mean) < 1
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("name", ["SGLD", in_second_tier("ContourSGLD")])
+def test_what_is_done_after_a_run_in_float64(name, run_python):
+    """NumPy then sees the arrays of the state themselves, which cannot be written to."""
+    assert "done" in run_python(AFTER_A_RUN_IN_FLOAT64, name, JAX_ENABLE_X64="1")
+
+
 @one_kernel
 def test_minibatches_and_full_data(name):
     """Both sample about the same posterior, which 100 rows make normal."""
