@@ -359,7 +359,7 @@ for name in sys.argv[1:]:
     idata = nc.to_inference_data(mcmc)
     nc.resample(idata, 50), nc.summary(idata), nc.diagnose(idata), nc.print_summary(mcmc)
     mean = nc.expectation(idata, lambda posterior: posterior["mu"])
-    assert idata["weighted_posterior"]["mu"].dtype == "float64" and abs(mean.mean) < 1
+    assert idata["posterior"]["mu"].dtype == "float64" and abs(mean.mean) < 1
     print("done")
 """
 
