@@ -77,7 +77,7 @@ def latent_in_plate(y):
 
 
 def discrete(y):
-    k = numpyro.sample("k", dist.Bernoulli(0.5))
+    k = numpyro.sample("k", dist.Bernoulli(0.5), infer={"enumerate": "sequential"})
     numpyro.sample("y", dist.Normal(1.0 * k, 1), obs=y[0])
 
 
@@ -154,20 +154,6 @@ CONSTRUCTION = {
     "step size negative": (lambda: contour(step_size=-0.1), "`step_size`", "got -0.1"),
     "step size nan": (lambda: contour(step_size=float("nan")), "`step_size`", "finite", "nan"),
     "step size text": (lambda: contour(step_size="big"), "`step_size`", "'big'"),
-    "no latent variable": (
-        lambda: contour_on(lambda: numpyro.sample("y", dist.Normal(0, 1), obs=Y)),
-        "`model`",
-        "a continuous latent variable",
-        "numpyro.infer.Predictive",
-    ),
-    "an empty model": (lambda: contour_on(lambda: None), "`model`", "nothing to sample"),
-    "only discrete variables": (
-        lambda: contour_on(
-            lambda: numpyro.sample("k", dist.Bernoulli(0.3), infer={"enumerate": "parallel"})
-        ),
-        "`model`",
-        "summed out",
-    ),
     "preconditioner text": (lambda: contour(preconditioner="rms"), "`preconditioner`", "'rms'"),
     "preconditioner found for a step size that is given": (
         lambda: contour(preconditioner="dense", step_size=0.1),

@@ -33,7 +33,7 @@ from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
 from numpyro_contour.kernels.said import progress_text, with_settings
 from numpyro_contour.kernels.scaling import Scaling
-from numpyro_contour.kernels.start import raise_if_unusable
+from numpyro_contour.kernels.start import raise_if_unusable, warn_if_idle
 from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.handlers import whole_rows
 from numpyro_contour.models.jit_on_data import JittedOnData
@@ -211,13 +211,14 @@ class Kernel(MCMCKernel):
 
         Warns:
             UserWarning: `num_warmup` is too small for what is to be found; or a plate has fewer
-                rows than the data that it indexes.
+                rows than the data that it indexes; or the model has nothing to sample.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         self.parts.warn_of_short(num_warmup)
         self.parts.source.check_rows(model_args, model_kwargs)
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
         raise_if_unusable(usable, state.potential_energy_estimate)
+        warn_if_idle(state.z)
         if self.parts.plan is not None:
             given = jnp.full_like(state.warmup.given, num_warmup)
             length = jnp.maximum(given, self.parts.plan.least)

@@ -10,8 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.util import initialize_model
 
+from numpyro_contour.checks import warn_user
+from numpyro_contour.models.either_mode import in_either_mode
 from numpyro_contour.models.handlers import subsample_rows
 from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.nothing_to_sample import IDLE
 
 
 def find_position(
@@ -20,26 +23,31 @@ def find_position(
     """An unconstrained initial position: `init_params`, or one found by `init_strategy`.
 
     Raises:
-        ValueError: `init_params` is missing, or its sites or shapes are not the model's; or the
-            model has nothing to sample.
+        ValueError: `init_params` is missing, or its sites or shapes are not the model's.
     """
     if potential is None:
         if init_params is None:
             raise ValueError("`init_params` must be given with `potential_fn`, but got None.")
         return jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), init_params)
 
-    def by_strategy() -> dict[str, jax.Array]:
+    def initialized(forward: bool) -> dict[str, jax.Array]:
         return initialize_model(
             key,
             subsample_rows(potential.model, potential.plates.first_rows()),
             init_strategy=init_strategy,
             model_args=potential.model_args,
             model_kwargs=potential.model_kwargs,
+            forward_mode_differentiation=forward,
         ).param_info.z
 
+    def by_strategy() -> dict[str, jax.Array]:
+        return in_either_mode(initialized)
+
     if init_params is None:
-        return _something(by_strategy())
-    expected = _something(jax.eval_shape(by_strategy))
+        return by_strategy()
+    if IDLE in potential.latent and isinstance(init_params, dict):
+        init_params = {IDLE: jnp.zeros(()), **init_params}
+    expected = jax.eval_shape(by_strategy)
     takes = ", ".join(f"{name!r}: {x.shape}" for name, x in expected.items())
     got = (
         {name: jnp.shape(x) for name, x in init_params.items()}
@@ -54,15 +62,18 @@ def find_position(
     return {name: jnp.asarray(init_params[name], x.dtype) for name, x in expected.items()}
 
 
-def _something(position: dict[str, Any]) -> dict[str, Any]:
-    """A position of a model that has one."""
-    if not sum(x.size for x in position.values()):
-        raise ValueError(
-            "`model` takes a model with a continuous latent variable, but this one has none: all "
-            "its sites are observed, deterministic or summed out. There is nothing to sample; "
-            "`numpyro.infer.Predictive` runs it."
+def warn_if_idle(position: Any) -> None:
+    """Say that a run samples nothing.
+
+    Warns:
+        UserWarning: the position has the coordinate that a model without any is given.
+    """
+    if isinstance(position, dict) and IDLE in position:
+        warn_user(
+            "`model` has no continuous latent variable: all its sites are observed, deterministic "
+            "or summed out, or can take one value only. There is nothing to sample. If some should "
+            "be latent, look for an `obs` or a handler that gives them values."
         )
-    return position
 
 
 def raise_if_unusable(usable: dict[str, jax.Array], energy: jax.Array) -> None:

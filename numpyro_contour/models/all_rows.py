@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from numpyro_contour.core.arrays.compensated_sums import Sum, add, total, zero_sum
 from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.jaxprs import result_bytes
 from numpyro_contour.models.minibatch_variance import Group, minibatch_variance, needed_marginals
 from numpyro_contour.models.model_potential import ModelPotential
@@ -88,8 +89,7 @@ class FullData:
 
     def energy_and_gradient(self, flat: jax.Array) -> tuple[Sum, jax.Array]:
         """The potential energy in nats and its gradient, (d,)."""
-        terms, pull = jax.vjp(self._outside, flat)
-        (slope,) = pull(jax.tree.map(jnp.ones_like, terms))
+        terms, slope = values_and_gradient(self._outside, flat)
         energy = zero_sum()
         for values in terms.values():
             energy = add(energy, total(jnp.ravel(values)))
@@ -98,9 +98,9 @@ class FullData:
         for group in self.groups:
 
             def of_piece(rows: dict, counted: jax.Array, group: Group = group) -> tuple[Sum, Any]:
-                values, pull = jax.vjp(lambda x: self._rows(x, group, rows), flat)
-                values = jnp.where(counted, values, 0.0)
-                return total(jnp.ravel(values)), pull(counted.astype(values.dtype))[0]
+                energies = lambda x: jnp.where(counted, self._rows(x, group, rows), 0.0)
+                values, slope = values_and_gradient(energies, flat)
+                return total(jnp.ravel(values)), slope
 
             def add_piece(carry: tuple, piece: tuple, of_piece: Callable = of_piece) -> tuple:
                 part, slope = of_piece(*piece)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpyro
 from jax import random
-from numpyro.distributions import biject_to
 
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.models.all_rows import along
-from numpyro_contour.models.handlers import initialised, subsample_rows
+from numpyro_contour.models.handlers import (
+    initialised,
+    subsample_rows,
+    unconstrained_values,
+)
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import terms
 
@@ -34,19 +36,14 @@ def _lacking(potential: ModelPotential) -> str:
     started = initialised(subsample_rows(potential.model, rows), random.key(0))
 
     def position() -> dict[str, jax.Array]:
-        sites = numpyro.handlers.trace(started).get_trace(
-            *potential.model_args, **potential.model_kwargs
-        )
-        return {
-            name: biject_to(site["fn"].support).inv(site["value"])
-            for name, site in sites.items()
-            if site["type"] == "sample" and not site["is_observed"] and not site["fn"].is_discrete
-        }
+        return unconstrained_values(started, potential.model_args, potential.model_kwargs)
 
     like = jax.eval_shape(position)
 
     def bend(flat: jax.Array) -> tuple:
-        return along(lambda x: terms(potential, unravel_like(x, like), rows), flat, flat)
+        energies = lambda x: terms(potential, unravel_like(x, like), rows)
+        values, pull = jax.vjp(energies, flat)
+        return along(energies, flat, flat), pull(values)
 
     size = jax.eval_shape(ravel, like).shape
     # JAX raises the last of these where a primitive has no rule of differentiation.

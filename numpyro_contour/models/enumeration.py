@@ -23,7 +23,7 @@ def enumeration_dim(sites: Mapping[str, Any]) -> int | None:
     """The first dimension left of all plates, or None where nothing is to be summed out.
 
     Raises:
-        ValueError: a discrete latent variable is not marked for enumeration, or cannot be.
+        ValueError: a discrete latent variable is marked for another enumeration, or has none.
     """
     enumerated = False
     nesting = 0
@@ -34,7 +34,9 @@ def enumeration_dim(sites: Mapping[str, Any]) -> int | None:
         nesting = max([nesting, *(-dim for dim in dims)])
         if site["is_observed"] or not site["fn"].support.is_discrete:
             continue
-        if site["infer"].get("enumerate") != "parallel" or not site["fn"].has_enumerate_support:
+        # NumPyro's kernels sum out sites without a mark too, with a warning that this will end.
+        marked = site["infer"].get("enumerate") in (None, "parallel")
+        if not marked or not site["fn"].has_enumerate_support:
             raise ValueError(
                 f"The latent variable {name!r} is discrete, and Langevin dynamics needs gradients. "
                 f"Sum it out: mark it `infer={{'enumerate': 'parallel'}}` if its distribution can "

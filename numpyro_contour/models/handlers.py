@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from jax import random
+from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
 
 
@@ -89,6 +90,22 @@ def initialised(model: Callable, key: jax.Array) -> Callable:
     """A model whose latent variables have values, those of improper priors too."""
     seeded = numpyro.handlers.seed(model, key)
     return numpyro.handlers.substitute(seeded, substitute_fn=init_to_uniform)
+
+
+def unconstrained_values(model: Callable, model_args: tuple, model_kwargs: dict) -> dict:
+    """The unconstrained values of a model's continuous latent sites, by name.
+
+    Args:
+        model: a model whose latent variables have values.
+        model_args: its arguments.
+        model_kwargs: its keyword arguments.
+    """
+    sites = numpyro.handlers.trace(model).get_trace(*model_args, **model_kwargs)
+    return {
+        name: biject_to(site["fn"].support).inv(site["value"])
+        for name, site in sites.items()
+        if site["type"] == "sample" and not site["is_observed"] and not site["fn"].is_discrete
+    }
 
 
 def model_trace(model: Callable, model_args: tuple, model_kwargs: dict) -> dict[str, Any]:

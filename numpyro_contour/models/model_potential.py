@@ -20,6 +20,11 @@ from numpyro_contour.models.enumeration import (
 )
 from numpyro_contour.models.handlers import initialised, model_trace, subsample_rows
 from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.models.nothing_to_sample import (
+    IDLE,
+    WithIdleCoordinate,
+    has_nothing_to_sample,
+)
 from numpyro_contour.models.pieces import Pieces
 from numpyro_contour.models.plate_search import find_subsample_plates
 from numpyro_contour.models.plates import (
@@ -104,6 +109,8 @@ class ModelPotential:
         plates = find_subsample_plates(model, model_args, model_kwargs, minibatch_size)
         handled = subsample_rows(model, plates.first_rows())
         sites = model_trace(handled, model_args, model_kwargs)
+        if has_nothing_to_sample(handled, model_args, model_kwargs, sites):
+            return cls.of(WithIdleCoordinate(model), model_args, model_kwargs, minibatch_size)
         groups = {
             subsampled_plates_of(site, plates): None
             for site in sites.values()
@@ -262,4 +269,4 @@ def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Arra
         position,
         return_deterministic=True,
     )
-    return {name: value for name, value in values.items() if name not in partial}
+    return {name: value for name, value in values.items() if name not in partial | {IDLE}}

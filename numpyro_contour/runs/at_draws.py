@@ -15,6 +15,7 @@ from numpyro.distributions import biject_to
 
 from numpyro_contour.core.arrays.compensated_sums import Sum
 from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -84,7 +85,7 @@ class AtDraws:
 
 def _of_function(energy: Callable[[jax.Array], jax.Array]) -> EnergyAndGradient:
     def at(flat: jax.Array) -> tuple[Sum, jax.Array]:
-        value, slope = jax.value_and_grad(energy)(flat)
+        value, slope = values_and_gradient(energy, flat)
         return Sum(value, jnp.zeros_like(value)), slope
 
     return at

@@ -25,6 +25,7 @@ from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.clusters import Clusters
 from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.nothing_to_sample import IDLE
 from numpyro_contour.schedules import Schedule
 
 # Draws whose theta is shaped at once.
@@ -59,7 +60,8 @@ class FinishedRun:
         """The run of an `MCMC`.
 
         Raises:
-            ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run.
+            ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run;
+                or its model has nothing to sample.
         """
         kernel = getattr(mcmc, "sampler", None)
         if not isinstance(kernel, Kernel):
@@ -70,6 +72,12 @@ class FinishedRun:
         state = mcmc.last_state
         if state is None:
             raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
+        if isinstance(state.z, dict) and IDLE in state.z:
+            raise ValueError(
+                "`mcmc` takes a run with something to look at, but its model has no continuous "
+                "latent variable, so nothing was sampled. `numpyro.infer.Predictive` runs the "
+                "model, and `mcmc.get_samples()` has the values of its deterministic sites."
+            )
         fields = mcmc.get_extra_fields(group_by_chain=True)
         samples = mcmc.get_samples(group_by_chain=True)
         return cls(

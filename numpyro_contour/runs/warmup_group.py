@@ -30,7 +30,8 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     moved = history["energy_sd"][:, -1] > _AT_REST * np.abs(history["energy"][:, -1])
     ended = np.asarray(warmup.iteration) >= np.asarray(warmup.length)
     for name in ("energy", "lower", "upper"):
-        history[name] += run.energy_offsets[:, None]
+        # Not in place: in double precision the array is the read-only one of the state.
+        history[name] = history[name] + run.energy_offsets[:, None]
     history["lower_edge"], history["upper_edge"] = history.pop("lower"), history.pop("upper")
     if np.isnan(history["lower_edge"]).all():
         del history["lower_edge"], history["upper_edge"]

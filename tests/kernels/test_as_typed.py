@@ -115,6 +115,21 @@ def test_a_field_that_does_not_exist_is_named_with_those_that_do(name):
     assert mcmc.get_extra_fields()["steps"].shape == (5,)
 
 
+@pytest.mark.parametrize("name", ["SGLD", "ContourSGLD"])
+def test_the_fields_that_stand_for_those_of_hmc(name):
+    """As docs/nuts.md names them: a counter grows by what HMC tells of a draw."""
+    arguments = {"step_size": 0.1, "adjusted": True, "num_steps": 4, **OWN.get(name, {})}
+    kernel = getattr(numpyro_contour, name)(potential_fn=energy, **arguments)
+    fields = ("refused", "potential_energy_estimate", "steps", "moved", "step_size")
+    found = models.run(
+        kernel, 0, samples=5, warmup=0, init_params=jnp.zeros(2), extra_fields=fields
+    ).get_extra_fields()
+    assert {found[name].shape for name in fields} == {(5,)}
+    np.testing.assert_array_equal(found["steps"], 4 * np.arange(1, 6))
+    assert (np.diff(found["moved"], prepend=0) <= 4).all()
+    assert found["moved"][-1] > 0
+
+
 OWN = {"ContourSGLD": {"partition": EnergyPartition(0.0, 10.0, 5)}}
 
 

@@ -109,6 +109,27 @@ def test_one_chain_and_its_supports(name, constrained_runs):
     np.testing.assert_allclose(samples["twice"], 2 * samples["inside"], rtol=1e-6)
 
 
+@one_kind
+def test_the_first_of_two_chains_is_a_chain_alone(name):
+    two = finished(name, chains=2, chain_method="vectorized").get_samples(group_by_chain=True)
+    alone = normal_run(name, seed=random.split(random.key(0))[0]).get_samples()["mu"]
+    np.testing.assert_allclose(two["mu"][0], alone, rtol=2e-3, atol=1e-3)
+
+
+@one_kind
+@pytest.mark.parametrize("method", ["sequential", in_second_tier("vectorized")])
+def test_a_run_inside_jit(name, method):
+    """As consensus Monte Carlo needs it; what depends on values is not checked there."""
+
+    @jax.jit
+    def samples(key, y):
+        return normal_run(name, seed=key, y=y, chains=2, chain_method=method).get_samples()["mu"]
+
+    expected = normal_run(name, chains=2, chain_method=method).get_samples()["mu"]
+    found = samples(random.key(0), models.normal_data())
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-3)
+
+
 # --------------------------------------------------------------------------- repeated runs
 
 
@@ -160,6 +181,16 @@ def test_vectorized_chains_run_again(name):
     first = mcmc.get_samples(group_by_chain=True)["mu"]
     mcmc.run(random.key(0), y)
     np.testing.assert_array_equal(mcmc.get_samples(group_by_chain=True)["mu"], first)
+
+
+@one_kind
+def test_compiling_ahead_changes_no_draw(name):
+    y = models.normal_data()
+    mcmc = MCMC(models.normal_kernel(name), num_warmup=30, num_samples=60, progress_bar=False)
+    mcmc._compile(random.key(0), y)
+    mcmc.warmup(random.key(0), y)
+    mcmc.run(mcmc.last_state.rng_key, y)
+    assert models.equal(mcmc.get_samples(), finished(name).get_samples())
 
 
 # --------------------------------------------------------------------------- warm-up, continuing
@@ -254,6 +285,7 @@ def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
     for variable in ("CI", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(variable, raising=False)
     mcmc = normal_run(name, progress_bar=True)
+    assert models.equal(mcmc.get_samples(), finished(name).get_samples())
     shown = capsys.readouterr().err
     assert f"energy {float(mcmc.last_state.potential_energy_estimate):.1f}" in shown
     if name == "ContourSGLD":
@@ -315,6 +347,27 @@ for name in sys.argv[1:]:
 @pytest.mark.parametrize("names", [FIRST, in_second_tier(others(models.KERNELS, FIRST))], ids=len)
 def test_float64(names, run_python):
     assert run_python(FLOAT64, *names, JAX_ENABLE_X64="1").split() == list(names)
+
+
+AFTER_A_RUN_IN_FLOAT64 = """
+import sys, warnings, jax, numpyro_contour as nc, models
+warnings.simplefilter("ignore")
+for name in sys.argv[1:]:
+    kernel = getattr(nc, name)(models.normal, num_steps=5)
+    mcmc = models.run(kernel, 0, models.normal_data(), warmup=100, chains=2,
+                      chain_method="vectorized")
+    idata = nc.to_inference_data(mcmc)
+    nc.resample(idata, 50), nc.summary(idata), nc.diagnose(idata), nc.print_summary(mcmc)
+    mean = nc.expectation(idata, lambda posterior: posterior["mu"])
+    assert idata["posterior"]["mu"].dtype == "float64" and abs(mean.mean) < 1
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("name", ["SGLD", in_second_tier("ContourSGLD")])
+def test_what_is_done_after_a_run_in_float64(name, run_python):
+    """NumPy then sees the arrays of the state themselves, which cannot be written to."""
+    assert "done" in run_python(AFTER_A_RUN_IN_FLOAT64, name, JAX_ENABLE_X64="1")
 
 
 @one_kernel

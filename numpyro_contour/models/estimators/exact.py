@@ -9,14 +9,15 @@ import jax
 
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.estimators.estimator import Estimator
 from numpyro_contour.models.model_potential import ModelPotential
 
 
 def of_function(potential_fn: Callable, like: Any) -> Estimator:
     """The exact potential energy of a function of positions."""
-    value_and_grad = jax.value_and_grad(lambda flat: potential_fn(unravel_like(flat, like)))
-    return lambda key, flat, anchor: value_and_grad(flat)
+    energy = lambda flat: potential_fn(unravel_like(flat, like))
+    return lambda key, flat, anchor: values_and_gradient(energy, flat)
 
 
 def of_all_rows(potential: ModelPotential, like: Any, chunk_bytes: int) -> Estimator:

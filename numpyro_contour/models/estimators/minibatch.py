@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.core.arrays.vectors import unravel_like
+from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import terms
 
@@ -23,8 +24,8 @@ def plain_on_rows(potential: ModelPotential, like: Any) -> Callable:
     """`(rows, position, anchors) -> (energy, gradient)`, as `plain` on the given rows."""
 
     def estimate(indices: Any, flat: jax.Array, anchors: Any) -> tuple[jax.Array, jax.Array]:
-        values, pull = jax.vjp(lambda x: terms(potential, unravel_like(x, like), indices), flat)
-        (gradient,) = pull(jax.tree.map(jnp.ones_like, values))
+        energies = lambda x: terms(potential, unravel_like(x, like), indices)
+        values, gradient = values_and_gradient(energies, flat)
         return summed(values), gradient
 
     return estimate
