@@ -31,7 +31,11 @@ from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
 from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
-from numpyro_contour.kernels.said import progress_text, with_settings
+from numpyro_contour.kernels.said import (
+    is_asked_by_the_progress_bar,
+    progress_text,
+    with_settings,
+)
 from numpyro_contour.kernels.scaling import Scaling
 from numpyro_contour.kernels.start import raise_if_unusable
 from numpyro_contour.models.all_rows import CHUNK_BYTES
@@ -287,8 +291,13 @@ class Kernel(MCMCKernel):
         return renew(state) if is_prng_key(state.rng_key) else lax.map(renew, state)
 
     def get_diagnostics_str(self, state: Any) -> str:
-        """The text of the progress bar."""
+        """The text of the progress bar, of one chain or of all that run together."""
         return progress_text(self.parts, state)
+
+    @property
+    def is_ensemble_kernel(self) -> bool:
+        """False, but where NumPyro decides whether to show a text of several chains."""
+        return is_asked_by_the_progress_bar()
 
     def wrap_model(self, wrapper: Callable) -> Kernel:
         """A copy of this kernel on another model.
