@@ -169,6 +169,7 @@ def test_the_energy_of_the_draws_is_there_for_arviz():
     np.testing.assert_array_equal(stats_of_run["energy"], -stats_of_run["lp"])
     assert stats_of_run.energy.shape == (CHAINS, 400)  # and is not hidden by the argument `energy`
     az.plot_energy(of_chains(0, 2))
+    az.plot_energy(resample(of_chains(0, 2), 100))
 
 
 def test_files_of_earlier_versions_still_open(tmp_path):
