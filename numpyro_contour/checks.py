@@ -80,7 +80,7 @@ def function(name: str, value: Any) -> Callable:
 
 
 def warn_user(message: str) -> None:
-    """A warning that points to the user's line, outside this package and NumPyro, which calls it."""
+    """A warning that points to the user's line, outside this package and NumPyro."""
     level = 2  # the line that calls this function
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals["__name__"].startswith(("numpyro_contour.", "numpyro.")):
