@@ -80,10 +80,10 @@ def function(name: str, value: Any) -> Callable:
 
 
 def warn_user(message: str) -> None:
-    """A warning that points to the line outside this package that called it."""
+    """A warning that points to the user's line, outside this package and NumPyro."""
     level = 2  # the line that calls this function
     frame = sys._getframe(1)
-    while frame.f_back and frame.f_globals["__name__"].startswith("numpyro_contour."):
+    while frame.f_back and frame.f_globals["__name__"].startswith(("numpyro_contour.", "numpyro.")):
         frame = frame.f_back
         level += 1
     warnings.warn(message, stacklevel=level)

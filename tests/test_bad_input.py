@@ -409,6 +409,14 @@ INIT = {
         "`init_params`",
         "(3,)",
     ),
+    "init_params without an axis of chains": (
+        lambda: ContourSGLD(model, step_size=0.1, partition=PARTITION).init(
+            random.split(random.key(0), 3), 0, {"mu": jnp.zeros(())}, (Y,), {}
+        ),
+        "`init_params`",
+        "3 chains along the first axis",
+        "{'mu': ()}",
+    ),
     "init_params no dict": (
         lambda: contour_on(model, Y, init_params=jnp.zeros(1)),
         "`init_params`",

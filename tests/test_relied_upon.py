@@ -80,6 +80,12 @@ def test_numpyro_goes_on_from_a_warm_up_of_a_kernel_with_a_sample_fn():
     assert '"_sample_fn", None)' in source, broke("numpyro", said, "kernels/base.py")
 
 
+def test_numpyro_asks_for_the_text_of_several_chains_in_a_function_of_this_name():
+    source = inspect.getsource(MCMC._single_chain_mcmc)
+    said = "does not ask for `self.sampler.is_ensemble_kernel` in `MCMC._single_chain_mcmc`"
+    assert "self.sampler.is_ensemble_kernel" in source, broke("numpyro", said, "kernels/said.py")
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_that_are_not_documented(module):
     package, file, names = MODULES[module]

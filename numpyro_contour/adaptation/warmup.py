@@ -61,6 +61,8 @@ class Warmup(NamedTuple):
     #: steps of the chain before theta was first updated
     gain_origin: jax.Array
     history: History
+    #: a number that stands for the data of the run, 0 where it is not known
+    data: jax.Array
     #: the chain whose place this one was given after a descent that led nowhere, -1 for none
     taken_from: jax.Array
     #: the anchors of the control variate, () where there are none
@@ -68,7 +70,7 @@ class Warmup(NamedTuple):
 
 
 def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
-    """Before the first draw; `length` and `given` are set when they are known."""
+    """Before the first draw; `length`, `given` and `data` are set when they are known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
     blank = jnp.full((len(plan.stages),), jnp.nan, dtype)
@@ -76,6 +78,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         iteration=count,
         length=count,
         given=count,
+        data=count,
         tuning=tuning,
         draw_moments=no_draw_moments(tuning.preconditioner.shape[-1]),
         energies=no_energies(),

@@ -29,6 +29,13 @@ def warmup(evidence: Evidence) -> list[Verdict]:
     group = evidence.group("warmup")
     if group is None:
         return []
+    if group.attrs.get("began_on_other_data"):
+        words = (
+            "The run went on from the state of a run on other data: step size, scales and whatever "
+            "the warm-up found are of those, and the first draws begin in their posterior."
+        )
+        advice = "Warm up on these data: `mcmc.post_warmup_state = None` before `mcmc.run`."
+        return [verdict("warm-up", 0, 1, True, words, advice)]
     group = group.transpose("chain", ...)
     if not group["ended"].values.all():
         words = "The warm-up has not ended: nothing that was tuned is final."

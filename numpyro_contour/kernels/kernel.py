@@ -31,14 +31,19 @@ from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
 from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
-from numpyro_contour.kernels.said import progress_text, with_settings
+from numpyro_contour.kernels.said import (
+    is_asked_by_the_progress_bar,
+    progress_text,
+    with_settings,
+)
 from numpyro_contour.kernels.scaling import Scaling
-from numpyro_contour.kernels.start import raise_if_unusable, warn_if_idle
+from numpyro_contour.kernels.start import check_chains, raise_if_unusable, warn_if_idle
 from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.handlers import whole_rows
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.model_potential import ModelPotential, constrained
 from numpyro_contour.models.plates import MinibatchSize
+from numpyro_contour.models.same_data import checksum
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule, check_positive_temperature
 
 
@@ -222,7 +227,9 @@ class Kernel(MCMCKernel):
         if self.parts.plan is not None:
             given = jnp.full_like(state.warmup.given, num_warmup)
             length = jnp.maximum(given, self.parts.plan.least)
-            state = state._replace(warmup=state.warmup._replace(length=length, given=given))
+            data = jnp.full_like(given, checksum(model_args, model_kwargs))
+            known = state.warmup._replace(length=length, given=given, data=data)
+            state = state._replace(warmup=known)
         return with_first_anchors(self.parts, state, model_args, model_kwargs)
 
     def _start_chains(
@@ -231,6 +238,8 @@ class Kernel(MCMCKernel):
         potential = self.parts.source.potential(model_args, model_kwargs)
         start = ChainDraws(self.parts, potential).start
         single = is_prng_key(rng_key)
+        if not single:
+            check_chains(init_params, len(rng_key))
         state, finite = (start if single else jax.vmap(start))(rng_key, init_params)
         usable = {"start": finite}
         if potential is not None and potential.plates:
@@ -288,8 +297,13 @@ class Kernel(MCMCKernel):
         return renew(state) if is_prng_key(state.rng_key) else lax.map(renew, state)
 
     def get_diagnostics_str(self, state: Any) -> str:
-        """The text of the progress bar."""
+        """The text of the progress bar, of one chain or of all that run together."""
         return progress_text(self.parts, state)
+
+    @property
+    def is_ensemble_kernel(self) -> bool:
+        """False, but where NumPyro decides whether to show a text of several chains."""
+        return is_asked_by_the_progress_bar()
 
     def wrap_model(self, wrapper: Callable) -> Kernel:
         """A copy of this kernel on another model.

@@ -94,8 +94,9 @@ class Parts:
             return
         names = self.method.to_be_found(self.scaling.is_found, self.source.asks_for_control_variate)
         steps, more = plan.least * self.num_steps, plan.least - num_warmup
+        draws = f"{num_warmup} {'draw' if num_warmup == 1 else 'draws'}"
         warn_user(
-            f"`num_warmup` has {num_warmup} draws, and {' and '.join(names)} "
+            f"`num_warmup` has {draws}, and {' and '.join(names)} "
             f"{'is' if len(names) == 1 else 'are'} found in a warm-up of at least {plan.least} "
             f"({steps:,} steps): {more} more are made before the first draw. Give some hundred for "
             "a run to be trusted."

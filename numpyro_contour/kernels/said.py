@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from numpyro_contour.adaptation.warmup import progress
+import numpy as np
+
+from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.schedules import Constant
 
@@ -17,13 +20,32 @@ def with_settings(parts: Parts) -> str:
 
 
 def progress_text(parts: Parts, state: Any) -> str:
-    """The text of the progress bar: the stage of the warm-up, and where the chain is."""
-    steps, plan = parts.num_steps, parts.plan
+    """The text of the progress bar: the stage of the warm-up, and where the chains are."""
+    steps = parts.num_steps
     text = parts.method.progress_text(state)
-    text = f"{text}, {steps} {'step' if steps == 1 else 'steps'} a draw"
-    if plan is None or int(state.warmup.iteration) >= int(state.warmup.length):
-        return text
-    return f"{plan.names[int(progress(plan, state.warmup).number)]}, {text}"
+    text = f"{_stage(parts.plan, state)}{text}, {steps} {'step' if steps == 1 else 'steps'} a draw"
+    chains = np.shape(state.step_size)
+    return f"{chains[0]} chains: {text}" if chains else text
+
+
+def is_asked_by_the_progress_bar() -> bool:
+    """Whether NumPyro asks the caller in order to write the text of the progress bar.
+
+    It writes that of several chains that run together only where the kernel is one of an ensemble.
+    It asks for this once more where a run goes on, to give all of them one random key, which is not
+    to happen here. The function that asks tells one from the other. Should its name change, the bar
+    shows the count of draws alone.
+    """
+    caller = sys._getframe(2)
+    return caller.f_code.co_qualname.startswith("MCMC._single_chain_mcmc.")
+
+
+def _stage(plan: Plan | None, state: Any) -> str:
+    """The stage of the warm-up, of which all chains are in the same; "" after it."""
+    if plan is None:
+        return ""
+    draw, length = (np.ravel(x)[0] for x in (state.warmup.iteration, state.warmup.length))
+    return f"{plan.names[int(plan.progress(draw, length).number)]}, " if draw < length else ""
 
 
 def _short(value: Any) -> str:

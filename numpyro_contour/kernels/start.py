@@ -62,6 +62,19 @@ def find_position(
     return {name: jnp.asarray(init_params[name], x.dtype) for name, x in expected.items()}
 
 
+def check_chains(init_params: Any, chains: int) -> None:
+    """Check that the values of several chains have an axis of chains.
+
+    Raises:
+        ValueError: one of them has not.
+    """
+    if any(np.shape(x)[:1] != (chains,) for x in jax.tree.leaves(init_params)):
+        raise ValueError(
+            f"`init_params` takes the values of {chains} chains along the first axis of each "
+            f"array, but got the shapes {jax.tree.map(np.shape, init_params)}."
+        )
+
+
 def warn_if_idle(position: Any) -> None:
     """Say that a run samples nothing.
 

@@ -132,7 +132,8 @@ def model_trace(model: Callable, model_args: tuple, model_kwargs: dict) -> dict[
 def _unusable(model_args: tuple, model_kwargs: dict) -> Iterator[str]:
     """Data with which no model can compute, in words."""
     for argument, values in {"model_args": model_args, "model_kwargs": model_kwargs}.items():
-        for place, leaf in jax.tree_util.tree_leaves_with_path(values):
+        empty = lambda x: isinstance(x, list) and not x
+        for place, leaf in jax.tree_util.tree_leaves_with_path(values, is_leaf=empty):
             where = f"`{argument}{jax.tree_util.keystr(place)}`"
             # A word among the arguments themselves is an option; in a list it is data.
             is_word = isinstance(leaf, str) and len(place) > 1

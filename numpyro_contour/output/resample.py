@@ -137,7 +137,8 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
     takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
     if not hasattr(data, "groups"):
         raise ValueError(f"`data` takes {takes}, but got {type(data).__name__}.")
-    groups = {name: _with_chains(g) for name, g in weighted_of(to_datasets(data)).items()}
+    found = weighted_of(to_datasets(data)).items()
+    groups = {name: _with_chains(g) for name, g in found if not _of_joined_runs(name, g)}
     for name in ("posterior", "sample_stats"):
         if name not in groups:
             raise ValueError(f"`data` takes {takes}, but it has no group {name!r}.")
@@ -178,6 +179,18 @@ def where_to_add(names: list[str], group: str) -> str:
 
 
 def _with_chains(group: xr.Dataset) -> xr.Dataset:
-    """A group of which one chain was selected, `idata.sel(chain=0)`, with its dimension again."""
-    alone = "chain" in group.coords and "chain" not in group.dims
-    return group.expand_dims("chain") if alone else group
+    """A group with a dimension of chains whose labels differ.
+
+    One chain that was selected, `idata.sel(chain=0)`, has lost it, and in runs that were joined
+    along it, `xarray.concat([one, two], "chain")`, each label is there twice.
+    """
+    if "chain" in group.coords and "chain" not in group.dims:
+        return group.expand_dims("chain")
+    if "chain" in group.indexes and not group.indexes["chain"].is_unique:
+        return group.assign_coords(chain=np.arange(group.sizes["chain"]))
+    return group
+
+
+def _of_joined_runs(name: str, group: xr.Dataset) -> bool:
+    """Whether this was measured on all chains of a run, and the runs were joined afterwards."""
+    return name in ("equipartition", "gradient") and "chain" in group.dims

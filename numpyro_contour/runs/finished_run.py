@@ -26,6 +26,7 @@ from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.clusters import Clusters
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.nothing_to_sample import IDLE
+from numpyro_contour.models.same_data import UNKNOWN, checksum
 from numpyro_contour.schedules import Schedule
 
 # Draws whose theta is shaped at once.
@@ -229,6 +230,12 @@ class FinishedRun:
     def stage_names(self) -> tuple[str, ...]:
         """The stages of the warm-up in their order; none where everything was given."""
         return self.kernel.stage_names()
+
+    @property
+    def began_on_other_data(self) -> bool:
+        """Whether the run went on from the state of a run on other data, as far as is known."""
+        began = int(np.ravel(self.state.warmup.data)[0])
+        return UNKNOWN != began != checksum(self.model_args, self.model_kwargs) != UNKNOWN
 
     def relaxation_times(self) -> RelaxationTimes | None:
         """Relaxation times and the shares of noise in the steps, (chain, coordinate) each.

@@ -71,6 +71,7 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     attributes = {
         "num_warmup": draws,
         "num_warmup_given": int(np.max(warmup.given)),
+        "began_on_other_data": int(run.began_on_other_data),
         "target_acceptance": run.target_acceptance,
         "energy_sd_range": list(SD_RANGE),
     }

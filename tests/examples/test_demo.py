@@ -2,13 +2,14 @@ import re
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 import xarray as xr
 
-from numpyro_contour.examples import demo, demo_peers, demo_rows, phase_retrieval
+from numpyro_contour.examples import demo, demo_nine_modes, demo_peers, demo_rows, phase_retrieval
 from numpyro_contour.examples.demo_peers import Drawn
 from numpyro_contour.examples.demo_runs import Job
 
@@ -83,6 +84,39 @@ def test_peers_draw_from_the_modes_where_they_are():
     # Chains of csgld hold about five independent draws, whose sd is 0.02.
     assert means[0].mean() == pytest.approx(length, abs=0.02)
     assert means[1].mean() == pytest.approx(means[0].mean(), abs=0.02)
+
+
+# ---------------------------------------------------------------------------------- its length
+
+
+class Begun(Exception):
+    """The second half has begun."""
+
+
+def jobs_of(monkeypatch, *arguments):
+    """The lengths of all runs of a demo, which makes none."""
+    seen = []
+
+    def nine(job, key):
+        seen.append(job.chains * job.gradients)
+        return {"ContourSGLD": SimpleNamespace(mcmc=None)}
+
+    def rows(job, nuts_draws, key):
+        seen.extend([job.chains * job.gradients, nuts_draws])
+        raise Begun
+
+    monkeypatch.setattr(demo_nine_modes, "run_both", nine)
+    monkeypatch.setattr(demo_rows, "run_all", rows)
+    monkeypatch.setattr(demo_nine_modes, "describe", lambda *args: "")
+    for name in ("to_inference_data", "diagnose"):
+        monkeypatch.setattr(demo, name, lambda *args: None)
+    with pytest.raises(Begun):
+        demo.main(arguments)
+    return np.array(seen)
+
+
+def test_quick_runs_are_shorter(monkeypatch):
+    assert (jobs_of(monkeypatch, "--quick") < 0.5 * jobs_of(monkeypatch)).all()
 
 
 # ---------------------------------------------------------------------------------- the whole

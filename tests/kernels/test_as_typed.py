@@ -1,6 +1,8 @@
 """What a user of NUTS types: the kernel and nothing else."""
 
+import inspect
 import warnings
+from typing import Any
 
 import arviz as az
 import jax
@@ -78,9 +80,10 @@ def test_a_warmup_of_any_length_is_the_shortest_that_finds_what_it_is_to_find(ch
     expected = draws(20)
     for given in (0, 1, 7):
         with pytest.warns(
-            UserWarning, match=f"`num_warmup` has {given} draws, .* {20 - given} more"
-        ):
+            UserWarning, match=f"`num_warmup` has {given} draws?, .* {20 - given} more"
+        ) as caught:
             mcmc = draws(given)
+        assert caught[0].filename == models.__file__  # where `mcmc.run` stands
         np.testing.assert_array_equal(mcmc.get_samples(), expected.get_samples())
         assert (np.asarray(mcmc.last_state.steps) == 23 * 5).all()
         with warnings.catch_warnings():
@@ -141,6 +144,27 @@ def test_a_kernel_and_the_package_show_what_they_have():
     assert "temperature=2," in shown
     assert {"ContourSGLD", "diagnose", "plots"} <= set(dir(numpyro_contour))
     assert "kernels" not in dir(numpyro_contour)
+
+
+@pytest.mark.parametrize("name", numpyro_contour.__all__)
+def test_an_editor_is_told_what_a_function_returns(name):
+    function = getattr(numpyro_contour, name)
+    if inspect.isfunction(function):
+        assert function.__annotations__["return"] not in ("Any", Any)
+
+
+def test_entries_that_are_always_the_same_have_no_r_hat_in_the_table(capsys):
+    """Above the diagonal of a Cholesky factor stand zeros, and its first entry is 1."""
+
+    def correlations():
+        numpyro.sample("factor", dist.LKJCholesky(3, 2.0))
+
+    kernel = SGLD(correlations, step_size=0.1)
+    print_summary(models.run(kernel, 0, samples=50, chains=2, chain_method="vectorized"))
+    rows = [line.split() for line in capsys.readouterr().out.split("\n") if "factor[" in line]
+    constant = {name for name, *_, r_hat in rows if r_hat == "nan"}
+    assert constant == {f"factor[{i}]" for i in ("0,0", "0,1", "0,2", "1,2")}
+    assert len(rows) == 9
 
 
 def test_what_is_constant_but_for_rounding_has_no_r_hat():

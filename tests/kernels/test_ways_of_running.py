@@ -295,6 +295,33 @@ def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
 
 
 @one_kind
+def test_progress_bar_of_chains_that_run_together(name, monkeypatch, capsys):
+    """The median, the lowest and the highest energy; a run that goes on keeps all keys."""
+    for variable in ("CI", "PYTEST_XDIST_WORKER"):
+        monkeypatch.delenv(variable, raising=False)
+    mcmc = normal_run(name, chains=3, chain_method="vectorized", progress_bar=True)
+    low, middle, high = np.sort(mcmc.last_state.potential_energy_estimate)
+    shown = capsys.readouterr().err
+    assert f"3 chains: energy {middle:.1f} ({low:.1f} to {high:.1f}), step size 1.0e-03" in shown
+    if name == "ContourSGLD":
+        counts = np.asarray(mcmc.last_state.sampler.theta.bin_counts)
+        assert f"bins visited {np.mean(counts > 0):.0%}, 1 step a draw" in shown
+    mcmc.post_warmup_state = mcmc.last_state
+    mcmc.run(mcmc.last_state.rng_key, models.normal_data())
+    assert mcmc.last_state.rng_key.shape == (3,)
+    assert not mcmc.sampler.is_ensemble_kernel
+
+
+def test_the_progress_bar_names_the_stage_that_all_chains_are_in():
+    kernel = models.normal_kernel("SGLD", step_size=None)
+    keys = random.split(random.key(0), 2)
+    state = kernel.init(keys, 100, None, (models.normal_data(),), {})
+    assert kernel.get_diagnostics_str(state).startswith(f"2 chains: {kernel.stage_names()[0]}, ")
+    done = state._replace(warmup=state.warmup._replace(iteration=state.warmup.length))
+    assert kernel.get_diagnostics_str(done).startswith("2 chains: energy ")
+
+
+@one_kind
 def test_summary_prints(name, capsys):
     finished(name).print_summary()
     assert "mu" in capsys.readouterr().out

@@ -28,6 +28,7 @@ WORDS, NONE, ONES = np.array(["a", "b"]), np.zeros(0), np.ones(5)
     [
         (line, (WORDS, ONES[:2]), r"`model_args\[0\]` holds strings or objects; give numbers"),
         (line, (["a", "b"], ONES[:2]), r"`model_args\[0\]\[0\]` holds strings or objects"),
+        (rows, ([], []), r"`model_args\[0\]` has no rows, its shape is \(0,\)."),
         (rows, (NONE, NONE), r"`model_args\[0\]` has no rows, its shape is \(0,\)."),
         (rows, (ONES, ONES), "`subsample_size` takes at most the size of the plate, 5 for 'rows'"),
     ],

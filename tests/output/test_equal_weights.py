@@ -163,12 +163,37 @@ def test_one_chain_that_is_selected_is_a_run_of_one():
     assert [v.check for v in diagnose(same).verdicts] == [v.check for v in diagnose(one).verdicts]
 
 
+def test_runs_that_are_joined_along_their_chains():
+    """Labels of chains are there twice, and what was measured on all chains of a run, by run."""
+    one, two = (
+        {
+            name: group.assign_coords(chain=range(4)) if "chain" in group.dims else group
+            for name, group in to_datasets(of_chains(begin, begin + 4)).items()
+        }
+        for begin in (0, 4)
+    )
+    joined = from_datasets({n: xr.concat([one[n], two[n]], "chain", data_vars="all") for n in one})
+    whole = of_chains(0, 8)
+    for chains in (None, [1, 5]):
+        assert str(summary(joined, chains=chains)) == str(summary(whole, chains=chains))
+    found, expected = (
+        {
+            v.check: v.text
+            for v in diagnose(data).verdicts
+            if v.check not in ("variances", "gradient")
+        }
+        for data in (joined, whole)
+    )
+    assert found == expected
+
+
 @pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping")
 def test_the_energy_of_the_draws_is_there_for_arviz():
     stats_of_run = mixture_idata()["sample_stats"]
     np.testing.assert_array_equal(stats_of_run["energy"], -stats_of_run["lp"])
     assert stats_of_run.energy.shape == (CHAINS, 400)  # and is not hidden by the argument `energy`
     az.plot_energy(of_chains(0, 2))
+    az.plot_energy(resample(of_chains(0, 2), 100))
 
 
 def test_files_of_earlier_versions_still_open(tmp_path):

@@ -228,7 +228,7 @@ class Contour(Method):
         return contour_state(z, window, carried)
 
     def progress_text(self, state: ContourState) -> str:
-        """The text of the progress bar."""
+        """The text of the progress bar, of one chain or of all that run together."""
         return contour_progress_text(state)
 
 

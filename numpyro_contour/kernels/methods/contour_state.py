@@ -13,6 +13,7 @@ from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.samplers.climbing import ClimbingState
 from numpyro_contour.core.samplers.contour import ContourSamplerState
 from numpyro_contour.core.samplers.window import Window
+from numpyro_contour.kernels.methods.in_words import middle, spread
 from numpyro_contour.kernels.methods.method import Carried
 from numpyro_contour.kernels.methods.plain_state import no_such_field
 from numpyro_contour.kernels.methods.weight_site import with_weight
@@ -152,11 +153,11 @@ def contour_state(z: Any, window: Window, carried: Carried) -> ContourState:
 
 
 def contour_progress_text(state: ContourState) -> str:
-    """The text of the progress bar."""
+    """The text of the progress bar, of one chain or of all that run together."""
     visited = np.mean(np.asarray(state.sampler.theta.bin_counts) > 0)
     return (
-        f"energy {float(state.potential_energy_estimate):.1f}, "
-        f"step size {float(state.step_size):.1e}, "
-        f"multiplier {float(state.gradient_multiplier):.2f}, "
+        f"energy {spread(state.potential_energy_estimate, '.1f')}, "
+        f"step size {middle(state.step_size, '.1e')}, "
+        f"multiplier {middle(state.gradient_multiplier, '.2f')}, "
         f"bins visited {visited:.0%}"
     )

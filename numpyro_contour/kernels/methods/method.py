@@ -21,6 +21,7 @@ from numpyro_contour.core.diffusions import Diffusion
 from numpyro_contour.core.flattening.psi import Flattening
 from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler, evaluate
 from numpyro_contour.core.samplers.window import Trace, Window
+from numpyro_contour.kernels.methods.in_words import middle, spread
 from numpyro_contour.kernels.methods.plain_state import SGLDState
 from numpyro_contour.schedules import Schedule
 
@@ -191,8 +192,6 @@ class Method(ABC):
         return sampler._replace(chain=chain)
 
     def progress_text(self, state: Any) -> str:
-        """The text of the progress bar."""
-        return (
-            f"energy {float(state.potential_energy_estimate):.1f}, "
-            f"step size {float(state.step_size):.1e}"
-        )
+        """The text of the progress bar, of one chain or of all that run together."""
+        energy, step_size = state.potential_energy_estimate, state.step_size
+        return f"energy {spread(energy, '.1f')}, step size {middle(step_size, '.1e')}"

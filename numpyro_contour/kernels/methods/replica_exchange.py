@@ -124,6 +124,6 @@ class ReplicaExchange(Method):
         return reevaluate(key, sampler, energy)
 
     def progress_text(self, state: Any) -> str:
-        """The text of the progress bar."""
-        rates = ", ".join(f"{float(rate):.0%}" for rate in state.swap_rates)
+        """The text of the progress bar, of one chain or of all that run together."""
+        rates = ", ".join(f"{rate:.0%}" for rate in np.atleast_2d(state.swap_rates).mean(0))
         return f"{super().progress_text(state)}, swaps {rates}"
