@@ -229,8 +229,8 @@ MUTANTS = [
     ),
     Mutant(
         "core/flattening/normaliser.py",
-        "2.0 / (mean.count + 2)",
-        "1.0 / (mean.count + 1)",
+        "2.0 / (mean.thetas + 2)",
+        "1.0 / (mean.thetas + 1)",
         _NORMALISER,
     ),
     Mutant(

@@ -8,7 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.shared.experiment import Experiment
-from benchmarks.shared.models import amplitude, amplitude_by_grid, amplitude_data
+from benchmarks.shared.models import (
+    amplitude,
+    amplitude_by_grid,
+    amplitude_data,
+    amplitude_energy,
+)
 from benchmarks.shared.runs import draws_of, run
 from benchmarks.shared.tables import crossings, markdown_table, mean_and_error
 from benchmarks.shared.targets import spread_starts, two_normals
@@ -22,6 +27,8 @@ GAINS: dict[str, dict[str, Any]] = {
 }
 #: Standard deviations of the noise in the model of README, for two heights of the barrier.
 NOISES = (3.5, 3.0)
+#: With theta known: the width of the bins in nats, and the step size, both as they are found.
+KNOWN_WIDTH, KNOWN_STEP = 0.4, 0.0155
 
 
 class Length(NamedTuple):
@@ -63,10 +70,34 @@ def two_sided(length: Length) -> list[list[str]]:
         y = amplitude_data(noise)
         exact, height = amplitude_by_grid(y, noise)
         for name, given in gains(length):
-            kernel = ContourSGLD(amplitude, num_steps=500, **given)
-            x, weights = drawn(kernel, length, 250, 1000, 48 // length.chains, y, noise)
+            kernel = ContourSGLD(amplitude, **given)
+            x, weights = drawn(kernel, length, 1000, 1000, 48 // length.chains, y, noise)
             target = f"model of README, noise {noise:g}: {height:.0f} nats"
             rows.append([target, name, *masses(x["a"] > 0, weights, exact)])
+    return rows
+
+
+def known_theta(length: Length) -> list[list[str]]:
+    """Rows of the model of README with theta from the grid: what is left is of the step size."""
+    noise = NOISES[0]
+    y = amplitude_data(noise)
+    exact, _ = amplitude_by_grid(y, noise)
+    grid = np.linspace(-4, 4, 80_001)
+    energy = amplitude_energy(grid, y, noise)
+    probability = np.exp(energy.min() - energy)
+    lower, bins = energy.min() - KNOWN_WIDTH, 64
+    partition = EnergyPartition(lower, lower + KNOWN_WIDTH * bins, bins)
+    of_bins = np.bincount(partition.index(energy), probability / probability.sum(), bins)
+    rows = []
+    for factor, more in ((1.0, {}), (0.5, {}), (0.25, {}), (None, {"adjusted": True})):
+        step = {} if factor is None else {"step_size": KNOWN_STEP * factor}
+        theta = np.maximum(of_bins, 1e-14)
+        kernel = ContourSGLD(
+            amplitude, num_steps=200, partition=partition, theta=theta, **step, **more
+        )
+        x, weights = drawn(kernel, length, 200, 2000, 48 // length.chains, y, noise)
+        name = "found, `adjusted=True`" if factor is None else f"{KNOWN_STEP * factor:.4f}"
+        rows.append([name, *masses(x["a"] > 0, weights, exact)])
     return rows
 
 
@@ -106,9 +137,10 @@ def main(experiment: Experiment) -> str:
     length = experiment.choose(Length(), Length(10, 24, 1))
     return (
         "## A theta that still moves\n\n"
-        "Each draw is weighted by the theta at its own time. While theta is still moving, the "
-        "answers have a bias of the order of the gain times the number of steps between crossings. "
-        "The table repeats the same runs with smaller gains: 48 chains of 500,000 steps on the "
+        "Each draw is weighted by the theta at its own time, and by the normaliser of the density "
+        "that it flattens. What a moving theta leaves of a bias is of the order of the gain times "
+        "the number of steps between crossings. The table repeats the same runs with smaller "
+        "gains: 48 chains of 200,000 steps on the "
         "model of README with nothing given, and 96 chains of 100,000 steps on two normals in ten "
         "dimensions. It shows the mean over chains of the estimates of P(a > 0), or of the mass of "
         "the smaller mode, their standard deviation, and the crossings between draws per "
@@ -116,6 +148,12 @@ def main(experiment: Experiment) -> str:
         + markdown_table(
             ["target", "gain", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
             two_sided(length) + ten_dimensions(length),
+        )
+        + f"\nWhat else the model of README leaves is of the step size. With theta as a grid gives it, "
+        f"{KNOWN_STEP} being the step that is found, 48 chains of 400,000 steps:\n\n"
+        + markdown_table(
+            ["step size", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
+            known_theta(length),
         )
         + "\nFor three standard normals, the step size is 0.02 with momentum and 0.2 without, and "
         "there are 40 bins of half a nat. The variance (exact: 1) is the mean over 512 chains of "

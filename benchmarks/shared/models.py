@@ -26,11 +26,17 @@ def amplitude_data(noise: float) -> jax.Array:
 def amplitude_by_grid(y: jax.Array, noise: float) -> tuple[float, float]:
     """P(a > 0) by integration on a grid, and the barrier above the deeper mode in nats."""
     grid = np.linspace(-4, 4, 8001)
-    misfit = np.sum((np.asarray(y, float)[:, None] - grid**2) ** 2, 0)
-    energy = 0.5 * (grid - 0.3) ** 2 + 0.5 * misfit / noise**2
+    energy = amplitude_energy(grid, y, noise)
     density = np.exp(energy.min() - energy)
     height = energy[np.abs(grid) < 1].max() - energy.min()
     return float(density[grid > 0].sum() / density.sum()), float(height)
+
+
+def amplitude_energy(a: np.ndarray, y: jax.Array, noise: float) -> np.ndarray:
+    """The potential energy of the model of README, in nats."""
+    constant = len(y) * np.log(noise) + (len(y) + 1) * 0.5 * np.log(2 * np.pi)
+    misfit = np.sum((np.asarray(y, float)[:, None] - a**2) ** 2, 0)
+    return 0.5 * (a - 0.3) ** 2 + 0.5 * misfit / noise**2 + constant
 
 
 def mixture_model(y: jax.Array) -> None:

@@ -24,7 +24,7 @@ class MeanTheta(NamedTuple):
     #: its logarithm, (num_bins,), not normalised
     log_theta: jax.Array
     #: how many thetas are in it
-    count: jax.Array
+    thetas: jax.Array
 
 
 def initial_mean_theta(log_theta: jax.Array) -> MeanTheta:
@@ -61,9 +61,9 @@ def update_mean_theta(mean: MeanTheta, theta: ThetaState) -> MeanTheta:
         >>> print(jnp.exp(mean.log_theta).round(3))  # the second counts twice
         [0.368 0.585]
     """
-    share = 2.0 / (mean.count + 2)
+    share = 2.0 / (mean.thetas + 2)
     newest = theta.log_theta - theta.decay
-    return MeanTheta(mean.log_theta + share * (newest - mean.log_theta), mean.count + 1)
+    return MeanTheta(mean.log_theta + share * (newest - mean.log_theta), mean.thetas + 1)
 
 
 def log_normaliser(
