@@ -97,7 +97,7 @@ def stated_barrier():
 
 
 def gains(target):
-    (rows, _) = tables("moving_theta")
+    rows, _, _ = tables("moving_theta")
     return [r for r in rows if r["target"].startswith(target)]
 
 
@@ -121,7 +121,7 @@ def moving_theta():
         f"{higher['target'].split()[-2]} nats, and crossings half as frequent (exact "
         f"{higher['exact']}), the default gives {higher['mean of chains']}"
     )
-    _, rows = tables("moving_theta")
+    _, _, rows = tables("moving_theta")
     excess = {(r["kernel"], r["gain"]): f"{100 * (number(r['variance']) - 1):.1f} %" for r in rows}
     smallest = "robbins_monro(10, 1.0, 100)"
     yield (
