@@ -149,8 +149,8 @@ def main(experiment: Experiment) -> str:
             ["target", "gain", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
             two_sided(length) + ten_dimensions(length),
         )
-        + "\nWhat else the model of README leaves is of the step size. With theta as a grid gives it, "
-        f"{KNOWN_STEP} being the step that is found, 48 chains of 400,000 steps:\n\n"
+        + "\nWhat else the model of README leaves is of the step size. With theta as a grid gives "
+        f"it, {KNOWN_STEP} being the step that is found, 48 chains of 400,000 steps:\n\n"
         + markdown_table(
             ["step size", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
             known_theta(length),
