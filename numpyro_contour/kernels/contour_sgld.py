@@ -23,7 +23,8 @@ class ContourSGLD(Kernel):
               + \sqrt{2\tau\epsilon}\, \xi_k
 
     On the way it learns :math:`\theta`, the probability of each energy bin. It gives each draw the
-    importance weight :math:`\Psi_{\theta_k}(U)^\zeta`, which makes up for the flattening.
+    importance weight :math:`Z_k \Psi_{\theta_k}(U)^\zeta`, which makes up for the flattening, with
+    :math:`Z_k`, the normaliser of the density that :math:`\theta_k` flattens.
     Use `weighted_samples`, not `mcmc.get_samples()`, which shows the flattened density, with the
     log weights of its draws as a site `log_weight`.
 

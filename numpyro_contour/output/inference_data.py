@@ -45,8 +45,9 @@ def to_inference_data(
       since the draw before, as ArviZ's functions ask for it; `step_size`; `temperature` (the
       highest of the draw's steps) where a schedule changes it; of a contour kernel also
       `energy_bin`, `gradient_multiplier`, the `lowest_energy` and the `highest_energy` of the
-      positions that the draw stands for, the count `bounded`, and
-      `log_theta` (chain, draw, bin), as the draw left it; of replica exchange the `swap_rates` so
+      positions that the draw stands for, the count `bounded`, `log_normaliser`, that of the
+      density by theta of the moment, which `log_weight` contains, and `log_theta` (chain, draw,
+      bin), as the draw left it; of replica exchange the `swap_rates` so
       far (chain, draw, pair) and the estimated variance of the energies' noise, `energy_variance`
       (chain, draw, replica). `sample_stats` has what is of single draws, without weights and theta;
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
