@@ -30,8 +30,9 @@ def checksum(model_args: tuple, model_kwargs: dict) -> int:
             continue  # an option, or nothing that a model computes with
         if isinstance(leaf, jax.core.Tracer) or not getattr(leaf, "is_fully_addressable", True):
             return UNKNOWN
-        values = np.asarray(leaf).reshape(-1)
-        values = values[:: 1 + values.size // _ELEMENTS]
+        # Chosen where the array lies: it may be large, and on another device.
+        flat = leaf.reshape(-1) if hasattr(leaf, "reshape") else np.ravel(leaf)
+        values = np.asarray(flat[:: 1 + flat.size // _ELEMENTS])
         if values.dtype.kind == "f":  # the same data may have come in double precision before
             with np.errstate(over="ignore"):
                 values = values.astype(np.float32)
