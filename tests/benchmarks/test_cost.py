@@ -244,10 +244,10 @@ def test_memory(tmp_path, monkeypatch):
     line = quick_form("memory", tmp_path)[1]
     theta, bins, chains, draws, of_draw, of_state, kept, before, growth = line
     assert [theta, bins, chains, draws] == ["yes", "32", "16", "100"]
-    # Fourteen numbers and log theta.
-    assert int(of_draw) == 14 * 4 + 32 * 4
-    # Log theta, the visits of its bins, and the rest of the chain.
-    assert 2 * 32 * 4 < int(of_state) < 2 * 32 * 4 + 256
+    # Fifteen numbers and log theta.
+    assert int(of_draw) == 15 * 4 + 32 * 4
+    # Log theta, its mean, the visits of its bins, and the rest of the chain.
+    assert 3 * 32 * 4 < int(of_state) < 3 * 32 * 4 + 256
     assert float(kept) == round(16 * (100 * int(of_draw) + int(of_state)) / 2**20, 1)
     assert 0 < float(before) < 0.9 * peak_bytes() / 2**20
     assert float(growth) > 0

@@ -114,6 +114,10 @@ def moving_theta():
         f"{second['mean of chains']} with `robbins_monro(10, 0.9, 100)` and "
         f"{third['mean of chains']} with exponent 1"
     )
+    _, steps, _ = tables("moving_theta")
+    found, half, quarter, adjusted = [row["mean of chains"] for row in steps]
+    yield f"gives {found} at the step that is found, {half} at half of it, {quarter} at a quarter"
+    yield f"{adjusted} with `adjusted=True`"
     higher, _, rare = gains("model of README, noise 3:")
     assert 0.4 < number(higher["crossings a chain"]) / number(first["crossings a chain"]) < 0.6
     assert number(rare["sd of a chain"]) > 0.1

@@ -58,8 +58,8 @@ def update_mean_theta(mean: MeanTheta, theta: ThetaState) -> MeanTheta:
         >>> mean = initial_mean_theta(jnp.zeros(2))
         >>> for theta in ([0.2, 0.8], [0.5, 0.5]):
         ...     mean = update_mean_theta(mean, initial_theta(2, theta))
-        >>> print(jnp.exp(mean.log_theta).round(3))  # the second counts twice
-        [0.368 0.585]
+        >>> [round(x, 3) for x in jnp.exp(mean.log_theta).tolist()]  # the second counts twice
+        [0.368, 0.585]
     """
     share = 2.0 / (mean.thetas + 2)
     newest = theta.log_theta - theta.decay
@@ -102,11 +102,11 @@ def log_normaliser(
         ...     initial_mean_theta, log_normaliser)
         >>> from numpyro_contour.core.flattening.psi import Flattening
         >>> from numpyro_contour.core.flattening.theta import initial_theta
-        >>> theta = initial_theta(2, [0.25, 0.75])
-        >>> mean, bins = initial_mean_theta(theta.log_theta), EnergyPartition(0.0, 2.0, 2)
-        >>> shape = Flattening(1.0, "midpoint", False, None)  # .25 / .25 + .75 / .75
+        >>> theta = initial_theta(3, [0.2, 0.3, 0.5])
+        >>> mean, bins = initial_mean_theta(theta.log_theta), EnergyPartition(0.0, 3.0, 3)
+        >>> shape = Flattening(1.0, "midpoint", False, None)  # .2 / .2 + .3 / .3 + .5 / .5
         >>> round(float(jnp.exp(log_normaliser(mean, theta, bins, 1.0, shape))), 3)
-        2.0
+        3.0
     """
     nodes = _log_psi_of_all_nodes(theta.log_theta, partition, temperature, flattening)
     log_psi = _middles(nodes, NODE_OFFSETS[flattening.interpolation]) - theta.decay
