@@ -137,6 +137,8 @@ def test_final_theta(arguments):
     assert share.any() == ("num_steps" in arguments)
     _, found = weighted_samples(mcmc, theta="final")
     np.testing.assert_allclose(found, normalised(expected + share), atol=5e-4)
+    # It can fail: theta of the time gives other weights, with and without its normaliser.
+    assert np.abs(found - normalised(without_normaliser(fields))).max() > 0.1
     assert np.abs(found - weighted_samples(mcmc)[1]).max() > 0.05
     np.testing.assert_array_equal(
         weighted_only(to_inference_data(mcmc, theta="final"))["sample_stats"]["log_weight"], found
