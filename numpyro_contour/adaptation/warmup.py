@@ -67,9 +67,11 @@ class Warmup(NamedTuple):
     taken_from: jax.Array
     #: the anchors of the control variate, () where there are none
     anchors: Any = ()
+    #: the modes that chains jump between, () where they do not
+    modes: Any = ()
 
 
-def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
+def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = (), modes: Any = ()) -> Warmup:
     """Before the first draw; `length`, `given` and `data` are set when they are known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
@@ -87,6 +89,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         history=History(*([blank] * len(History._fields))),
         taken_from=jnp.full((), -1, jnp.int32),
         anchors=anchors,
+        modes=modes,
     )
 
 

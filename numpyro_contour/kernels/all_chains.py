@@ -15,6 +15,7 @@ from numpyro_contour.adaptation.rescue import rescue
 from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.following import follow
+from numpyro_contour.kernels.jumping import jump_times, search
 from numpyro_contour.kernels.parts import Parts
 
 
@@ -40,21 +41,32 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     def lift_in_turn(function: Callable) -> Callable:
         return partial(lax.map, function) if batched else function
 
-    sampled = lift(lambda chain: draws.sampled(chain, energy(chain.warmup)))
+    def sampled(state: Any) -> tuple[Any, Any]:
+        # The times of jumps are the same for all chains.
+        jumps = state.warmup and state.warmup.modes
+        at = jump_times(state, parts.num_steps, parts.jumps[0]) if jumps else None
+        return lift(lambda chain: draws.sampled(chain, energy(chain.warmup), at))(state)
+
     if plan is None:
         return sampled(state)[0]
 
-    around = plan, parts.source, parts.method, potential
-    following = partial(follow, *around)
+    def of_all(function: Callable) -> Callable:
+        """A function of all chains, for one chain too."""
 
-    def follow_one(state: Any) -> Any:
-        return jax.tree.map(lambda x: x[0], following(jax.tree.map(lambda x: x[None], state)))
+        def of_one(state: Any) -> Any:
+            return jax.tree.map(lambda x: x[0], function(jax.tree.map(lambda x: x[None], state)))
+
+        return function if batched else of_one
+
+    around = plan, parts.source, parts.method, potential
+    to_search = plan, parts.method, parts.temperature, parts.num_steps, energy
 
     programs = Programs(
         measured_draw=partial(draws.measured_of_all, plan, lift, energy),
         rescue=partial(rescue, plan) if batched else lambda before, after: after,
         place_anchor=partial(place_anchor, *around, lift_in_turn),
-        follow=following if batched else follow_one,
+        follow=of_all(partial(follow, *around)),
+        search=of_all(partial(search, *to_search)),
         sampled_draw=sampled,
         end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
         end_kept_draw=lift(draws.end_kept_draw),

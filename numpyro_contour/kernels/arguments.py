@@ -29,6 +29,7 @@ class SharedArguments(TypedDict, total=False):
     energy: str | Callable | None
     init_strategy: Callable
     chunk_bytes: int
+    jumps: bool | float | None
 
 
 class OneTemperature(SharedArguments, total=False):

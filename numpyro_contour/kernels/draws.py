@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
+from numpyro_contour.adaptation.found_modes import SLOTS, none_found
 from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
 from numpyro_contour.adaptation.plan import Plan
@@ -17,7 +18,8 @@ from numpyro_contour.adaptation.turning import with_frames_turned
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
-from numpyro_contour.core.samplers.window import Trace, Window, run_window
+from numpyro_contour.core.samplers.jumps import jumps, no_counts
+from numpyro_contour.core.samplers.window import Jumps, Trace, Window, run_window
 from numpyro_contour.kernels.anchors import anchored_on_new_data
 from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts import Parts
@@ -48,7 +50,8 @@ class ChainDraws:
         if plan is not None:
             turns_from, adjusted = parts.method.turns_from, parts.moves.adjusted
             tuning = parts.scaling.initial_tuning(z, turns_from, adjusted)
-            warmup = initial_warmup(plan, tuning)
+            modes = none_found(ravel(z).shape[0]) if parts.can_jump(chosen) else ()
+            warmup = initial_warmup(plan, tuning, modes=modes)
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen
@@ -62,20 +65,35 @@ class ChainDraws:
         chain = sampler_state.chain
         return state, jnp.isfinite(chain.potential_energy) & jnp.isfinite(chain.gradient).all()
 
-    def sampled(self, state: Any, energy: PotentialAndGrad) -> tuple[Any, Trace | None]:
+    def sampled(
+        self, state: Any, energy: PotentialAndGrad, jumps_at: jax.Array | None = None
+    ) -> tuple[Any, Trace | None]:
         """The state after a draw of the method's sampler, and the steps of the draw."""
-        parts = self.parts
+        parts, warmup = self.parts, state.warmup
         rng_key, key = random.split(state.rng_key)
-        sampler = self._sampler(state.warmup, state.z, noisy=not self.exact)
+        setup = self._setup(warmup, state.z, noisy=not self.exact)
+        sampler = parts.method.sampler(setup)
+        jumping = None
+        if jumps_at is not None:
+            moved = setup.diffusion, setup.step_size, parts.temperature
+            noise = 0.0 if self.exact else warmup.tuning.energy_noise
+            jump = jumps(sampler, *moved, warmup.modes.modes, noise)
+            jumping = Jumps(jump, jumps_at, no_counts(SLOTS))
         trust: jax.Array | float = 1.0
         if not self.exact:
             trust = parts.method.trust(parts.plan, state.warmup, callable(parts.source.energy))
         sampler_state, window = run_window(
-            *(key, state.sampler, energy, sampler, parts.num_steps, parts.draw, trust)
+            *(key, state.sampler, energy, sampler, parts.num_steps, parts.draw, trust, jumping)
         )
+        if window.jumped is not None:
+            kept = warmup.iteration >= warmup.length
+            counts = jax.tree.map(
+                lambda a, b: jnp.where(kept, a + b, 0), warmup.modes.counts, window.jumped
+            )
+            warmup = warmup._replace(modes=warmup.modes._replace(counts=counts))
         temperature = parts.temperature(sampler_state.chain.steps)
         sampler_state, window = parts.method.end_window(sampler_state, window, temperature)
-        return self._after(state, window, sampler_state, rng_key, state.warmup), window.trace
+        return self._after(state, window, sampler_state, rng_key, warmup), window.trace
 
     def measured_of_all(
         self, plan: Plan, lift: Callable, energy: Callable, states: Any, descends: jax.Array
@@ -136,20 +154,21 @@ class ChainDraws:
         sampler = parts.method.evaluate_anew(key, state.sampler, energy(state.warmup))
         return state._replace(sampler=sampler, rng_key=rng_key)
 
-    def _sampler(self, warmup: Any, z: Any, noisy: bool = False) -> Sampler:
+    def _sampler(self, warmup: Any, z: Any) -> Sampler:
+        return self.parts.method.sampler(self._setup(warmup, z))
+
+    def _setup(self, warmup: Any, z: Any, noisy: bool = False) -> Setup:
         parts = self.parts
         diffusion, step_size = parts.scaling.diffusion(parts.moves, parts.temperature, warmup, z)
-        return parts.method.sampler(
-            Setup(
-                diffusion=diffusion,
-                step_size=step_size,
-                temperature=parts.temperature,
-                plan=parts.plan,
-                warmup=warmup,
-                size=ravel(z).shape[0],
-                finds_step_size=parts.scaling.is_found,
-                noisy=noisy,
-            )
+        return Setup(
+            diffusion=diffusion,
+            step_size=step_size,
+            temperature=parts.temperature,
+            plan=parts.plan,
+            warmup=warmup,
+            size=ravel(z).shape[0],
+            finds_step_size=parts.scaling.is_found,
+            noisy=noisy,
         )
 
     def _after(

@@ -26,6 +26,7 @@ from numpyro_contour.kernels.all_chains import drawn
 from numpyro_contour.kernels.anchors import with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.jumping import check_jumps
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
@@ -57,7 +58,8 @@ class Kernel(MCMCKernel):
         method: what is made of the moves, for instance `Contour(zeta=0.75)`. None (default) for
             `Plain()`.
         model, potential_fn, step_size, preconditioner, temperature, num_steps, draw: as for `SGLD`.
-        curvature_correction, minibatch_size, energy, init_strategy, chunk_bytes: as for `SGLD`.
+        curvature_correction, minibatch_size, energy, init_strategy, chunk_bytes, jumps: as for
+            `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
@@ -92,6 +94,7 @@ class Kernel(MCMCKernel):
         energy: str | Callable | None = None,
         init_strategy: Callable = init_to_uniform,
         chunk_bytes: int = CHUNK_BYTES,
+        jumps: bool | float | None = None,
     ):
         source = EnergySource(model, potential_fn, minibatch_size, energy, chunk_bytes)
         moves = langevin_moves() if moves is None else moves
@@ -109,6 +112,7 @@ class Kernel(MCMCKernel):
             num_steps=steps_of_a_draw(num_steps, method, scaling),
             draw=checks.one_of("draw", draw, DRAWS),
             init_strategy=checks.function("init_strategy", init_strategy),
+            jumps=check_jumps(jumps),
         )
         self._start = JittedOnData(self._start_chains)
 

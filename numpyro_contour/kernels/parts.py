@@ -35,11 +35,19 @@ class Parts:
     num_steps: int
     draw: str
     init_strategy: Callable
+    #: the share of steps that are tries to jump between modes, and whether it was asked for
+    jumps: tuple[float, bool]
 
     def __post_init__(self) -> None:
         if self.moves.adjusted and self.scaling.by_rmsprop:
             takes = "another one where `adjusted` is True, since it changes with each step"
             raise checks.fail("preconditioner", "rmsprop", takes)
+        share, asked = self.jumps
+        if asked and not self.method.jumps:
+            raise checks.fail("jumps", share, "nothing but False for this kernel")
+        if asked and self.plan is None:
+            takes = "nothing but False where everything is given, as a warm-up finds the modes"
+            raise checks.fail("jumps", share, takes)
 
     @property
     def plan(self) -> Plan | None:
@@ -59,9 +67,20 @@ class Parts:
             "minibatch_size": self.source.minibatch_size,
             "energy": self.source.energy,
             "chunk_bytes": self.source.chunk_bytes,
+            "jumps": self.jumps[0],
             **self.moves.settings,
             **self.method.settings,
         }
+
+    def can_jump(self, estimator: str | Callable) -> bool:
+        """Whether chains may jump between modes that the warm-up finds.
+
+        Args:
+            estimator: what estimates the potential energy. The noise of minibatches alone is too
+                large, and that of a callable is not known.
+        """
+        told = estimator in ("full", "control_variate")
+        return self.jumps[0] > 0 and self.method.jumps and told and self.plan is not None
 
     def estimator(self, potential: ModelPotential | None) -> str | Callable:
         """What estimates the potential energy: a name, or the user's own callable.

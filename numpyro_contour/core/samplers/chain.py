@@ -39,6 +39,12 @@ class Sampler(NamedTuple):
     observe: Callable[[Any], Any]
     #: `(state, chain) -> state`, the state after another algorithm has moved the chain
     relocate: Callable[[Any, Any], Any]
+    #: `(state, energy) -> (log flattening, gradient multiplier)` by the theta of the state; None
+    #: where the density is not flattened
+    flattening_at: Callable[[Any, jax.Array], tuple[jax.Array, jax.Array]] | None = None
+    #: `(state, chain) -> state`, the state after a jump of the chain between its own steps; None
+    #: where that is `relocate`
+    jump_to: Callable[[Any, Any], Any] | None = None
 
 
 class Draw(NamedTuple):

@@ -233,4 +233,9 @@ def climbing(
     def relocate(state: ClimbingState, chain: Chain) -> ClimbingState:
         return at_chain(state._replace(levels=steps), chain)
 
-    return Sampler(init, step, observe, relocate)
+    def flattening_at(state: ClimbingState, energy: jax.Array) -> tuple[jax.Array, jax.Array]:
+        log_flattening = psi_at(state, energy, temperature(state.chain.steps))
+        too_high = energy > state.partition.upper
+        return jnp.where(too_high, jnp.inf, log_flattening), state.partition.evenness(energy)
+
+    return Sampler(init, step, observe, relocate, flattening_at, at_chain)

@@ -265,4 +265,4 @@ def contour(
     def relocate(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
         return at_chain(state, chain)[0]
 
-    return Sampler(init, step, observe, relocate)
+    return Sampler(init, step, observe, relocate, flattening_at)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax, random
 
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
+from numpyro_contour.core.samplers.jumps import Jump, JumpCounts
 
 DRAWS = ("reservoir", "last")
 
@@ -25,6 +26,17 @@ class Trace(NamedTuple):
     energy_noise: jax.Array
 
 
+class Jumps(NamedTuple):
+    """Tries to jump in place of steps of a window."""
+
+    #: makes a try
+    jump: Jump
+    #: in place of which steps, (num_steps,), the same for all chains
+    at: jax.Array
+    #: the tries so far
+    counts: JumpCounts
+
+
 class Window(NamedTuple):
     """A draw and the window of positions that it stands for."""
 
@@ -34,6 +46,8 @@ class Window(NamedTuple):
     log_weight: jax.Array
     #: all steps of the window; None before the first window
     trace: Trace | None = None
+    #: the tries to jump up to the end of the window; None where there can be none
+    jumped: JumpCounts | None = None
 
     @property
     def lowest_energy(self) -> jax.Array:
@@ -59,6 +73,7 @@ def run_window(
     num_steps: int,
     draw: str,
     trust: jax.Array | float = 1.0,
+    jumps: Jumps | None = None,
 ) -> tuple[Any, Window]:
     r"""`num_steps` steps of a sampler, and the one draw that stands for them.
 
@@ -81,6 +96,7 @@ def run_window(
         draw: "reservoir" or "last".
         trust: :math:`\rho` in [0, 1], the share of the variation of log weights that is not noise.
             Defaults to 1.
+        jumps: tries to jump between known modes in place of steps. None (default) for none.
 
     Returns:
         `(state, window)`: the state after the steps, and the `Window`.
@@ -103,30 +119,50 @@ def run_window(
     """
     key_steps, key_offers = random.split(key)
     keys = random.split(key_steps, (num_steps, 2))
+    at = None if jumps is None else jumps.at
+    counts = None if jumps is None else jumps.counts
+
+    def step(walk: tuple, inputs: tuple) -> tuple[Any, JumpCounts | None]:
+        (state, counts), (keys, jumps_now) = walk, inputs
+        if jumps is None:
+            return sampler.step(keys, state, potential_and_grad), None
+
+        def jump(state: Any) -> tuple[Any, JumpCounts]:
+            state, more = jumps.jump(keys[0], state, potential_and_grad)
+            return state, jax.tree.map(jnp.add, counts, more)
+
+        # The same for all chains, so that a try costs nothing where there is none.
+        return lax.cond(
+            jumps_now,
+            jump,
+            lambda state: (sampler.step(keys, state, potential_and_grad), counts),
+            state,
+        )
 
     if num_steps == 1 or draw == "last":
 
-        def move(state: Any, keys: jax.Array) -> tuple[Any, Trace]:
-            state = sampler.step(keys, state, potential_and_grad)
-            record = sampler.observe(state)
-            return state, _traced(state, record)
+        def move(walk: tuple, inputs: tuple) -> tuple[tuple, Trace]:
+            walk = step(walk, inputs)
+            return walk, _traced(walk[0], sampler.observe(walk[0]))
 
         if num_steps == 1:
-            state, trace = move(state, keys[0])
+            walk, trace = move((state, counts), jax.tree.map(lambda x: x[0], (keys, at)))
             trace = jax.tree.map(lambda x: x[None], trace)
         else:
-            state, trace = lax.scan(move, state, keys)
+            walk, trace = lax.scan(move, (state, counts), (keys, at))
+        state, counts = walk
         record = sampler.observe(state)
-        return state, Window(record, record.log_weight, trace)
+        return state, Window(record, record.log_weight, trace, counts)
 
     def log_chance_of(log_weight: jax.Array) -> jax.Array:
         # A refused move has no weight, and is never chosen.
         return jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
 
     def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, Trace]:
-        state, chosen, log_total = carry
-        keys, uniform = randomness
-        state = sampler.step(keys, state, potential_and_grad)
+        walk, chosen, log_total = carry
+        inputs, uniform = randomness
+        walk = step(walk, inputs)
+        state = walk[0]
         offered = sampler.observe(state)
         log_chance = log_chance_of(offered.log_weight)
         log_total = jnp.logaddexp(log_total, log_chance)
@@ -134,18 +170,18 @@ def run_window(
         take = uniform < jnp.exp(log_chance - log_total)
         chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
         trace = _traced(state, offered)
-        return (state, chosen, log_total), trace
+        return (walk, chosen, log_total), trace
 
     # The position before the window stays the draw only if every attempt is refused: weight 0.
     before = sampler.observe(state)
     before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
-    (state, chosen, log_total), trace = lax.scan(
+    ((state, counts), chosen, log_total), trace = lax.scan(
         move_and_offer,
-        (state, before, before.log_weight),
-        (keys, random.uniform(key_offers, (num_steps,))),
+        ((state, counts), before, before.log_weight),
+        ((keys, at), random.uniform(key_offers, (num_steps,))),
     )
     own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
-    return state, Window(chosen, log_total - jnp.log(num_steps) + own, trace)
+    return state, Window(chosen, log_total - jnp.log(num_steps) + own, trace, counts)
 
 
 def _traced(state: Any, record: Any) -> Trace:

@@ -23,6 +23,9 @@ class Cyclical(Method):
     #: share of a cycle that explores, in [0, 1)
     exploration: float = 0.5
 
+    # A cycle's steps are not those of one law.
+    jumps = False
+
     def __post_init__(self) -> None:
         checks.integer("cycle_length", self.cycle_length, at_least=1)
         check_exploration(self.exploration)

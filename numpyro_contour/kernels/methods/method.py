@@ -64,6 +64,8 @@ class Method(ABC):
     finds_partition = False
     #: whether a part of the warm-up is left to what adapts while the sampler runs
     settles = False
+    #: whether chains may jump between modes that are known
+    jumps = True
     #: the steps of a draw where nothing is said, so that a thousand draws are a run
     steps_a_draw = 100
     #: the condition number that a diagonal preconditioner has to leave for a dense one to be taken

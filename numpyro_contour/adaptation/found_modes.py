@@ -1,0 +1,172 @@
+"""The modes that a warm-up has found: a list of slots that descents fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+
+from numpyro_contour.adaptation.mode_search import MOST_DENSE, Bottom, Shape
+from numpyro_contour.core.samplers.jumps import JumpCounts, no_counts
+from numpyro_contour.core.samplers.known_modes import (
+    Modes,
+    no_modes,
+    standardised,
+    times,
+    unordered,
+)
+
+#: modes that are known at most
+SLOTS = 16
+# Bottoms nearer than this, in standard deviations of either mode, are those of one mode: two
+# normals have two modes only where they are two apart.
+_APART = 2.0
+# How far the coordinates of a copy may be from those of a mode, in its standard deviations.
+_SAME = 0.2
+# Positions at which the energies of copies are compared.
+_COMPARED = 4
+# The least by which a copy's energies may differ from those of its mode, in temperatures.
+_AS_GOOD = 0.1
+
+#: `(position) -> potential energy`
+EnergyAt = Callable[[jax.Array], jax.Array]
+
+
+class FoundModes(NamedTuple):
+    """The modes of a chain, or of all chains that run together, in K slots."""
+
+    modes: Modes
+    #: log of each mode's mass by its normal, not normalised, minus infinity for none, (K,)
+    log_mass: jax.Array
+    #: the potential energy at the bottom of each mode, in nats, (K,)
+    energy: jax.Array
+    #: the tries to jump since the warm-up
+    counts: JumpCounts
+    #: descents so far, and how many had not arrived
+    descents: jax.Array
+    lost: jax.Array
+
+    @property
+    def several(self) -> jax.Array:
+        """Whether there is more than one mode, so that there can be jumps."""
+        return jnp.sum(self.modes.known, -1) > 1
+
+
+def none_found(size: int) -> FoundModes:
+    """Before the first descent, for d coordinates."""
+    dtype = jnp.result_type(float)
+    none = jnp.zeros((), jnp.int32)
+    return FoundModes(
+        no_modes(SLOTS, size, size <= MOST_DENSE),
+        jnp.full((SLOTS,), -jnp.inf, dtype),
+        jnp.full((SLOTS,), jnp.nan, dtype),
+        no_counts(SLOTS),
+        none,
+        none,
+    )
+
+
+def is_known(modes: Modes, bottom: Bottom) -> jax.Array:
+    """Whether a descent has ended in a mode that is known."""
+    squares = jnp.sum(standardised(modes, bottom.position) ** 2, -1)
+    return jnp.any(modes.known & (squares < _APART**2))
+
+
+def with_modes(
+    found: FoundModes, shapes: Shape, temperature: jax.Array, energy_at: EnergyAt
+) -> FoundModes:
+    """The modes with those of descents that are new, in free slots or in place of lesser ones.
+
+    Args:
+        found: the modes so far.
+        shapes: where descents have ended, with a leading axis.
+        temperature: tau > 0.
+        energy_at: the potential energy, by which copies of a mode are told.
+    """
+
+    def add(found: FoundModes, shape: Shape) -> tuple[FoundModes, None]:
+        new = shape.arrived & ~_is_near(found.modes, shape)
+        log_mass = shape.log_volume - shape.energy / temperature
+        slot = jnp.argmin(found.log_mass)
+        new &= log_mass > found.log_mass[slot]
+
+        def added(found: FoundModes) -> FoundModes:
+            mode = _as_copy(found.modes, shape, temperature, energy_at)
+            modes = jax.tree.map(lambda old, x: old.at[slot].set(x), found.modes, mode)
+            return found._replace(
+                modes=modes,
+                log_mass=found.log_mass.at[slot].set(log_mass),
+                energy=found.energy.at[slot].set(shape.energy),
+            )
+
+        return lax.cond(new, added, lambda x: x, found), None
+
+    found, _ = lax.scan(add, found, shapes)
+    return found._replace(
+        descents=found.descents + shapes.arrived.shape[0],
+        lost=found.lost + jnp.sum(~shapes.arrived),
+    )
+
+
+def _is_near(modes: Modes, shape: Shape) -> jax.Array:
+    """Whether a mode is that of a shape, by the distance in either one's standard deviations."""
+    there = jnp.sum(standardised(modes, shape.mean) ** 2, -1)
+    moves = modes.position - shape.mean
+    here = jnp.sum(jax.vmap(lambda move: times(shape.inverse, move) ** 2)(moves), -1)
+    return jnp.any(modes.known & (jnp.minimum(there, here) < _APART**2))
+
+
+def _as_copy(
+    modes: Modes, shape: Shape, temperature: jax.Array, energy_at: EnergyAt
+) -> Modes:
+    """A mode, as a copy of a known one where an order and signs of coordinates make it one.
+
+    The bottoms then have the same coordinates but for order and signs, and the potential energy
+    around both is the same, or at least as much alike as by the affine map.
+    """
+    size = shape.mean.shape[-1]
+    own = Modes(
+        known=jnp.ones((), bool),
+        order=jnp.arange(size, dtype=modes.order.dtype),
+        sign=jnp.ones_like(shape.mean),
+        mean=shape.mean,
+        factor=shape.factor,
+        inverse=shape.inverse,
+        log_volume=shape.log_volume,
+    )
+    by_size = jnp.argsort(jnp.abs(shape.mean))
+
+    def copy_of(mode: Modes) -> tuple[Modes, jax.Array]:
+        """The shape as a copy of a mode, and how far its coordinates are from being that."""
+        order = jnp.zeros_like(own.order).at[jnp.argsort(jnp.abs(mode.mean))].set(by_size)
+        sign = jnp.where(mode.mean * shape.mean[order] < 0, -1.0, 1.0).astype(shape.mean.dtype)
+        factor = mode.factor
+        sds = jnp.sqrt(jnp.sum(factor**2, -1)) if factor.ndim == 2 else factor
+        away = jnp.max(jnp.abs(sign * shape.mean[order] - mode.mean) / sds)
+        copy = mode._replace(order=order, sign=sign)
+        return copy, jnp.where(mode.known, away, jnp.inf)
+
+    copies, away = jax.vmap(copy_of)(modes)
+    nearest = jnp.argmin(away)
+    copy = jax.tree.map(lambda x: x[nearest], copies)
+    original = jax.tree.map(lambda x: x[nearest], modes)
+
+    z = random.normal(random.key(0), (_COMPARED, size), shape.mean.dtype)
+
+    def energies(mode: Modes) -> jax.Array:
+        """Differences of the energy around a mode."""
+        places = jax.vmap(lambda z: unordered(mode, mode.mean + times(mode.factor, z)))(z)
+        values = lax.map(energy_at, jnp.concatenate([unordered(mode, mode.mean)[None], places]))
+        return values[1:] - values[0]
+
+    def unlike(mode: Modes) -> jax.Array:
+        return jnp.sqrt(jnp.mean((energies(mode) - energies(original)) ** 2)) / temperature
+
+    by_order, by_shape = unlike(copy), unlike(own)
+    rounding = 16 * jnp.finfo(shape.energy.dtype).eps * jnp.abs(shape.energy) / temperature
+    is_copy = (away[nearest] < _SAME) & jnp.isfinite(by_order)
+    is_copy &= ~(by_order > jnp.maximum(by_shape, _AS_GOOD + rounding))
+    return jax.tree.map(lambda a, b: jnp.where(is_copy, a, b), copy, own)

@@ -1,0 +1,159 @@
+"""The way down from where a chain is to the bottom of its mode, and the mode's shape there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from numpyro_contour.adaptation.lbfgs import (
+    Lbfgs,
+    Point,
+    inverse_curvatures,
+    learn_from,
+    no_pairs,
+    try_step,
+)
+from numpyro_contour.core.arrays.decompositions import eigh, inverse, orthonormal
+from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
+from numpyro_contour.core.samplers.guard import all_finite
+
+#: gradients of a way down
+DESCENT_LENGTH = 80
+#: up to so many coordinates the shape of a mode is a matrix
+MOST_DENSE = 50
+# How far from the bottom gradients are compared, in standard deviations of each coordinate. A
+# smaller step would measure rounding, a larger one the tails.
+_APART = 0.3
+# The smallest curvature of a direction as a share of the largest; a bottom has none below 0.
+_LEAST_CURVATURE = 1e-6
+# How far from the bottom a descent may have ended, as the fall in nats that a step of Newton's
+# method promises, for each coordinate and at least.
+_FALL_A_COORDINATE, _LEAST_FALL = 0.02, 0.25
+
+
+class Bottom(NamedTuple):
+    """Where a descent has ended, and a normal that fits the mode there."""
+
+    #: m, (d,)
+    position: jax.Array
+    #: the potential energy there, in nats
+    energy: jax.Array
+    #: the gradient there, (d,)
+    gradient: jax.Array
+    #: diagonal of an inverse Hessian, (d,)
+    inverse_curvature: jax.Array
+
+
+class Shape(NamedTuple):
+    """A mode by a normal: its mean, its factor, and whether it is one."""
+
+    #: m, (d,)
+    mean: jax.Array
+    #: L, lower triangular (d, d), or its diagonal, (d,)
+    factor: jax.Array
+    #: the inverse of L
+    inverse: jax.Array
+    #: log of the determinant of L
+    log_volume: jax.Array
+    #: the energy at m, in nats
+    energy: jax.Array
+    #: whether the descent had arrived
+    arrived: jax.Array
+
+
+def way_down(key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax.Array) -> Bottom:
+    """The bottom of the mode that a position belongs to, by `DESCENT_LENGTH` steps of L-BFGS.
+
+    Args:
+        key: random key, the same for each step: minibatches are the same rows.
+        potential_and_grad: `(key, position) -> (potential energy, gradient)`.
+        position: where the way begins, (d,).
+    """
+
+    def at(x: jax.Array) -> Point:
+        found = evaluate(potential_and_grad, key, x)
+        return Point(x, found.energy, found.gradient)
+
+    # The start is the first trial: an energy above all others is replaced by any.
+    size = position.shape[-1]
+    start = Point(position, jnp.full_like(position[0], jnp.inf), jnp.zeros_like(position))
+
+    def step(number: jax.Array, walk: tuple[Point, Lbfgs]) -> tuple[Point, Lbfgs]:
+        here, memory = walk
+        trial = try_step(memory, here.gradient)
+        first = number == 0
+        there = at(here.position + jnp.where(first, 0.0, trial.change))
+        finite = all_finite(*there)
+        taken, learnt = learn_from(memory, trial, here, there, finite)
+        memory = jax.tree.map(lambda a, b: jnp.where(first, a, b), memory, learnt)
+        taken |= first
+        return jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here), memory
+
+    here, memory = lax.fori_loop(0, DESCENT_LENGTH, step, (start, no_pairs(size)))
+    return Bottom(*here, inverse_curvatures(memory))
+
+
+def shape_at(
+    key: jax.Array, potential_and_grad: PotentialAndGrad, bottom: Bottom, temperature: jax.Array
+) -> Shape:
+    r"""The normal that fits a mode at its bottom: covariance :math:`\tau H^{-1}`.
+
+    The Hessian H is that of differences of gradients some tenths of a standard deviation apart.
+    What is left of the way down is a step of Newton's method.
+
+    Args:
+        key: random key, the same for each gradient.
+        potential_and_grad: `(key, position) -> (potential energy, gradient)`.
+        bottom: where the descent has ended.
+        temperature: tau > 0.
+    """
+    size = bottom.position.shape[-1]
+    apart = _APART * jnp.sqrt(bottom.inverse_curvature * temperature)
+    sides = jnp.concatenate([jnp.diag(apart), -jnp.diag(apart)])
+
+    def gradient_at(side: jax.Array) -> jax.Array:
+        return evaluate(potential_and_grad, key, bottom.position + side).gradient
+
+    gradients = lax.map(gradient_at, sides)
+    scaled = 0.5 * (gradients[:size] - gradients[size:]) * apart
+    scaled = 0.5 * (scaled + scaled.T)
+    usable = jnp.isfinite(scaled).all()
+    values, vectors = eigh(jnp.where(usable, scaled, jnp.eye(size, dtype=scaled.dtype)))
+    top = jnp.maximum(values[-1], jnp.finfo(values.dtype).tiny)
+    values = jnp.maximum(values, _LEAST_CURVATURE * top)
+    root = apart[:, None] * vectors * jnp.sqrt(temperature / values)
+    # The triangular factor of root root': of Q R = root', it is R' but for signs.
+    q = orthonormal(root.T)
+    upper = q.T @ root.T
+    factor = jnp.tril((jnp.sign(jnp.diagonal(upper))[:, None] * upper).T)
+    shape = _with_newton_step(factor, inverse(factor), bottom, temperature)
+    return shape._replace(arrived=shape.arrived & usable)
+
+
+def scales_at(bottom: Bottom, scales: jax.Array, temperature: jax.Array) -> Shape:
+    """A normal of given scales at the bottom of a mode, (d,), where a matrix would be too large.
+
+    Args:
+        bottom: where the descent has ended.
+        scales: the diagonal of L, (d,).
+        temperature: tau > 0.
+    """
+    return _with_newton_step(scales, 1 / scales, bottom, temperature)
+
+
+def _with_newton_step(
+    factor: jax.Array, inverse: jax.Array, bottom: Bottom, temperature: jax.Array
+) -> Shape:
+    slopes = factor.T @ bottom.gradient if factor.ndim == 2 else factor * bottom.gradient
+    move = factor @ slopes if factor.ndim == 2 else factor * slopes
+    left = 0.5 * jnp.sum(slopes**2) / temperature**2
+    size = bottom.position.shape[-1]
+    diagonal = jnp.diagonal(factor) if factor.ndim == 2 else factor
+    log_volume = jnp.sum(jnp.log(diagonal))
+    arrived = left < jnp.maximum(_LEAST_FALL, _FALL_A_COORDINATE * size)
+    arrived &= all_finite(bottom.energy, log_volume, move)
+    mean = jnp.where(arrived, bottom.position - move / temperature, bottom.position)
+    return Shape(mean, factor, inverse, log_volume, bottom.energy - left * temperature, arrived)

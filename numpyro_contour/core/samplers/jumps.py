@@ -1,0 +1,145 @@
+"""Jumps between modes that are known, as steps of any sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from numpyro_contour.core.diffusions import Diffusion, Step
+from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evaluate, next_step_size
+from numpyro_contour.core.samplers.guard import all_finite
+from numpyro_contour.core.samplers.known_modes import Modes, image
+from numpyro_contour.schedules import Schedule
+
+
+class JumpCounts(NamedTuple):
+    """How often each way between K modes was tried and taken, from rows to columns."""
+
+    #: (K, K)
+    tried: jax.Array
+    #: (K, K)
+    made: jax.Array
+
+
+#: `(key, state, potential_and_grad) -> (state, JumpCounts of this one try)`
+Jump = Callable[[jax.Array, Any, PotentialAndGrad], tuple[Any, JumpCounts]]
+
+
+def no_counts(slots: int) -> JumpCounts:
+    """Before the first try, for K slots."""
+    none = jnp.zeros((slots, slots), jnp.int32)
+    return JumpCounts(none, none)
+
+
+def jumps(
+    sampler: Sampler,
+    diffusion: Diffusion,
+    step_size: Schedule,
+    temperature: Schedule,
+    modes: Modes,
+    energy_noise: jax.Array | float = 0.0,
+) -> Jump:
+    r"""Tries to jump to another mode, for a chain of a sampler.
+
+    The image y of x in another mode is accepted with probability min(1, S), where
+
+    .. math:: \log S = \frac{U(x) - U(y)}\tau
+              + \zeta \log \frac{\Psi(U(x))}{\Psi(U(y))} + \log \frac{|L_j|}{|L_i|}
+              - \frac{\lambda_x^2 \sigma_x^2 + \lambda_y^2 \sigma_y^2}{2 \tau^2}
+
+    and y is in the cell of its mode. So the density that the sampler has as its law stays as it is.
+    The last term pays for the noise of both energies; it is 0 where they are exact. A try takes
+    one evaluation. A chain that stays where it is has made a step there, as in any
+    Metropolis-Hastings algorithm. What the diffusion remembers is carried over by its `relocate`.
+
+    Args:
+        sampler: the sampler, whose steps the tries replace.
+        diffusion: its diffusion.
+        step_size: its schedule of :math:`\epsilon > 0`.
+        temperature: its schedule of :math:`\tau \ge 0`; at 0 no jump is made.
+        modes: the modes that are known.
+        energy_noise: :math:`\sigma^2`, the variance of the noise of energies that do not tell it
+            themselves, in nats squared. Defaults to 0, for exact ones.
+
+    Returns:
+        A function `(key, state, potential_and_grad) -> (state, counts)`.
+
+    Source: Tjelmeland and Hegstad (2001); Ceperley and Dewing (1999), *The penalty method for
+    random walks with uncertain energies*, for the last term.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.jumps import jumps
+        >>> from numpyro_contour.core.samplers.known_modes import no_modes
+        >>> from numpyro_contour.core.samplers.plain import plain
+        >>> from numpyro_contour.schedules import Constant
+        >>> energy = jax.value_and_grad(lambda x: 0.5 * (jnp.abs(x[0]) - 3.0) ** 2)
+        >>> potential_and_grad = lambda key, x: energy(x)
+        >>> modes = no_modes(2, 1, dense=False)
+        >>> modes = modes._replace(known=jnp.array([True, True]), mean=jnp.array([[-3.0], [3.0]]))
+        >>> parts = langevin(), Constant(0.1), Constant(1.0)
+        >>> sampler = plain(*parts)
+        >>> state = sampler.init(jax.random.key(0), jnp.array([2.5]), potential_and_grad)
+        >>> jump = jumps(sampler, *parts, modes)
+        >>> state, counts = jump(jax.random.key(1), state, potential_and_grad)
+        >>> float(state.chain.position[0]), counts.made.tolist()
+        (-3.5, [[0, 0], [1, 0]])
+    """
+
+    def flattening_at(state: Any, energy: jax.Array) -> tuple[Any, Any]:
+        if sampler.flattening_at is None:
+            return 0.0, jnp.ones_like(energy)
+        return sampler.flattening_at(state, energy)
+
+    def jump(
+        key: jax.Array, state: Any, potential_and_grad: PotentialAndGrad
+    ) -> tuple[Any, JumpCounts]:
+        key_map, key_energy, key_accept = random.split(key, 3)
+        chain = state.chain
+        tau = temperature(chain.steps)
+        to = image(key_map, modes, chain.position)
+        found = evaluate(potential_and_grad, key_energy, to.position)
+        here, multiplier = flattening_at(state, chain.potential_energy)
+        there, multiplier_there = flattening_at(state, found.energy)
+
+        def variance(told: jax.Array, multiplier: jax.Array) -> jax.Array:
+            return jnp.where(told > 0, told, energy_noise) * multiplier**2
+
+        noise = variance(chain.energy_noise, multiplier) + variance(found.noise, multiplier_there)
+        safe = jnp.where(tau > 0, tau, 1.0)
+        log_ratio = (chain.potential_energy - found.energy) / safe + here - there + to.log_volume
+        log_ratio -= 0.5 * noise / safe**2
+        usable = to.returns & (tau > 0) & all_finite(to.position, found.energy, found.gradient)
+        log_uniform = jnp.log(random.uniform(key_accept, dtype=log_ratio.dtype))
+        made = usable & (log_uniform < log_ratio)
+
+        # What flattens the drift flattens what the diffusion remembers of it.
+        slopes = multiplier * chain.gradient, multiplier_there * found.gradient
+        step = Step(next_step_size(chain, step_size), safe)
+        memory = chain.memory
+        if jax.tree.leaves(memory):
+            memory = diffusion.relocate(memory, to.position, *slopes, step)
+
+        def choose(new: Any, old: Any) -> Any:
+            return jax.tree.map(lambda a, b: jnp.where(made, a, b), new, old)
+
+        chain = chain._replace(
+            steps=chain.steps + 1,
+            position=choose(to.position, chain.position),
+            potential_energy=choose(found.energy, chain.potential_energy),
+            gradient=choose(found.gradient, chain.gradient),
+            memory=choose(memory, chain.memory),
+            energy_noise=choose(found.noise, chain.energy_noise),
+            accepted=jnp.ones_like(chain.accepted),
+        )
+        way = jnp.zeros_like(no_counts(modes.known.shape[0]).tried).at[to.origin, to.target]
+        counts = JumpCounts(way.set(1), way.set(jnp.where(made, 1, 0)))
+        moved = sampler.relocate if sampler.jump_to is None else sampler.jump_to
+        return moved(state, chain), counts
+
+    return jump
