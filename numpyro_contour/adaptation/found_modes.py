@@ -31,6 +31,10 @@ _COMPARED = 4
 # The least by which a copy's energies may differ from those of its mode, in temperatures.
 _AS_GOOD = 0.1
 
+# Tries aim at a mode by this power of its mass, and not less than by a factor of so many e: chains
+# have to come into small modes and out again, but most tries are to serve the large ones.
+_EVENNESS, _LEAST_SHARE = 0.5, -5.0
+
 #: `(position) -> potential energy`
 EnergyAt = Callable[[jax.Array], jax.Array]
 
@@ -45,9 +49,8 @@ class FoundModes(NamedTuple):
     energy: jax.Array
     #: the tries to jump since the warm-up
     counts: JumpCounts
-    #: descents so far, and how many had not arrived
+    #: descents so far
     descents: jax.Array
-    lost: jax.Array
 
     @property
     def several(self) -> jax.Array:
@@ -58,14 +61,12 @@ class FoundModes(NamedTuple):
 def none_found(size: int) -> FoundModes:
     """Before the first descent, for d coordinates."""
     dtype = jnp.result_type(float)
-    none = jnp.zeros((), jnp.int32)
     return FoundModes(
         no_modes(SLOTS, size, size <= MOST_DENSE),
         jnp.full((SLOTS,), -jnp.inf, dtype),
         jnp.full((SLOTS,), jnp.nan, dtype),
         no_counts(SLOTS),
-        none,
-        none,
+        jnp.zeros((), jnp.int32),
     )
 
 
@@ -105,10 +106,9 @@ def with_modes(
         return lax.cond(new, added, lambda x: x, found), None
 
     found, _ = lax.scan(add, found, shapes)
-    return found._replace(
-        descents=found.descents + shapes.arrived.shape[0],
-        lost=found.lost + jnp.sum(~shapes.arrived),
-    )
+    log_share = jnp.where(found.modes.known, _EVENNESS * found.log_mass, 0.0)
+    log_share = jnp.maximum(log_share - jnp.max(log_share, where=found.modes.known, initial=-jnp.inf), _LEAST_SHARE)
+    return found._replace(modes=found.modes._replace(log_share=log_share))
 
 
 def _is_near(modes: Modes, shape: Shape) -> jax.Array:
@@ -136,6 +136,7 @@ def _as_copy(
         factor=shape.factor,
         inverse=shape.inverse,
         log_volume=shape.log_volume,
+        log_share=jnp.zeros_like(shape.log_volume),
     )
     by_size = jnp.argsort(jnp.abs(shape.mean))
 

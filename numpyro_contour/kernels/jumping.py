@@ -118,7 +118,8 @@ def search(
             shapes = shapes._replace(arrived=shapes.arrived & new)
             return with_modes(found, shapes, tau, lambda x: evaluate(of_first, key, x).energy)
 
-        return lax.cond(jnp.any(new), added, lambda x: x, found)
+        found = lax.cond(jnp.any(new), added, lambda x: x, found)
+        return found._replace(descents=found.descents + new.shape[0])
 
     found = lax.cond(due, searched, lambda x: x, warmup.modes)
     several = state.sampler.chain.steps.shape[0]

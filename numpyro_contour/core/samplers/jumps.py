@@ -48,10 +48,11 @@ def jumps(
     The image y of x in another mode is accepted with probability min(1, S), where
 
     .. math:: \log S = \frac{U(x) - U(y)}\tau
-              + \zeta \log \frac{\Psi(U(x))}{\Psi(U(y))} + \log \frac{|L_j|}{|L_i|}
+              + \zeta \log \frac{\Psi(U(x))}{\Psi(U(y))}
+              + \log \frac{|L_j|\, q_{ji}}{|L_i|\, q_{ij}}
               - \frac{\lambda_x^2 \sigma_x^2 + \lambda_y^2 \sigma_y^2}{2 \tau^2}
 
-    and y is in the cell of its mode. So the density that the sampler has as its law stays as it is.
+    with :math:`q_{ij}` the probability to try the way from i to j, and y is in the cell of j. So the density that the sampler has as its law stays as it is.
     The last term pays for the noise of both energies; it is 0 where they are exact. A try takes
     one evaluation. A chain that stays where it is has made a step there, as in any
     Metropolis-Hastings algorithm. What the diffusion remembers is carried over by its `relocate`.
@@ -112,7 +113,7 @@ def jumps(
 
         noise = variance(chain.energy_noise, multiplier) + variance(found.noise, multiplier_there)
         safe = jnp.where(tau > 0, tau, 1.0)
-        log_ratio = (chain.potential_energy - found.energy) / safe + here - there + to.log_volume
+        log_ratio = (chain.potential_energy - found.energy) / safe + here - there + to.log_factor
         log_ratio -= 0.5 * noise / safe**2
         usable = to.returns & (tau > 0) & all_finite(to.position, found.energy, found.gradient)
         log_uniform = jnp.log(random.uniform(key_accept, dtype=log_ratio.dtype))

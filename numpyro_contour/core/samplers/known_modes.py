@@ -24,7 +24,7 @@ class Modes(NamedTuple):
         >>> modes = Modes(known=jnp.array([True, True]), order=jnp.array([[0, 1], [1, 0]]),
         ...               sign=jnp.ones((2, 2)), mean=jnp.array([[-1.0, 2.0]] * 2),
         ...               factor=jnp.ones((2, 2)), inverse=jnp.ones((2, 2)),
-        ...               log_volume=jnp.zeros(2))
+        ...               log_volume=jnp.zeros(2), log_share=jnp.zeros(2))
         >>> modes.position.tolist()
         [[-1.0, 2.0], [2.0, -1.0]]
     """
@@ -43,6 +43,8 @@ class Modes(NamedTuple):
     inverse: jax.Array
     #: log of the determinant of L, (K,)
     log_volume: jax.Array
+    #: log of the share of tries to jump that aim at the mode, not normalised, (K,)
+    log_share: jax.Array
 
     @property
     def position(self) -> jax.Array:
@@ -55,8 +57,9 @@ class Map(NamedTuple):
 
     #: the image, (d,)
     position: jax.Array
-    #: log of the determinant of the map
-    log_volume: jax.Array
+    #: log of what the density ratio is multiplied by: the determinant of the map, times how much
+    #: more likely the way back is to be tried than the way there
+    log_factor: jax.Array
     #: the modes in whose cells the position is, and the image is meant to be
     origin: jax.Array
     target: jax.Array
@@ -91,6 +94,7 @@ def no_modes(slots: int, size: int, dense: bool) -> Modes:
         factor=factor,
         inverse=factor,
         log_volume=jnp.zeros((slots,), dtype),
+        log_share=jnp.zeros((slots,), dtype),
     )
 
 
@@ -143,12 +147,13 @@ def cell(modes: Modes, z: jax.Array) -> jax.Array:
 
 
 def image(key: jax.Array, modes: Modes, position: jax.Array) -> Map:
-    r"""The image of a position in another mode, drawn evenly from the others.
+    r"""The image of a position in another mode, drawn by the shares of the others.
 
     .. math:: z = L_i^{-1} (s_i x_{o_i} - m_i), \qquad s_j y_{o_j} = m_j + L_j z
 
-    with i the cell of x. The way back is as likely as the way there if y is in the cell of j, and
-    the determinant of the map is :math:`|L_j| / |L_i|`.
+    with i the cell of x. The way back exists if y is in the cell of j. The determinant of the map
+    is :math:`|L_j| / |L_i|`, and with shares q the way there is tried with probability
+    :math:`q_j / (1 - q_i)`.
 
     Args:
         key: random key.
@@ -174,15 +179,21 @@ def image(key: jax.Array, modes: Modes, position: jax.Array) -> Map:
     z = standardised(modes, position)
     origin = cell(modes, z)
     slots = jnp.arange(modes.known.shape[0])
-    others = modes.known & (slots != origin)
-    target = jnp.argmax(jnp.where(others, random.uniform(key, slots.shape), -1.0))
+    log_share = jnp.where(modes.known, modes.log_share, -jnp.inf)
+
+    def but(slot: jax.Array) -> jax.Array:
+        return jnp.where(slots == slot, -jnp.inf, log_share)
+
+    target = random.categorical(key, but(origin))
+    log_there = log_share[target] - jax.nn.logsumexp(but(origin))
+    log_back = log_share[origin] - jax.nn.logsumexp(but(target))
     of_target = jax.tree.map(lambda x: x[target], modes)
     there = unordered(of_target, of_target.mean + times(of_target.factor, z[origin]))
     returns = cell(modes, standardised(modes, there)) == target
     return Map(
         there,
-        modes.log_volume[target] - modes.log_volume[origin],
+        modes.log_volume[target] - modes.log_volume[origin] + log_back - log_there,
         origin,
         target,
-        returns & jnp.any(others) & modes.known[origin],
+        returns & (jnp.sum(modes.known) > 1),
     )
