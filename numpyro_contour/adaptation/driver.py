@@ -26,8 +26,6 @@ class Programs(NamedTuple):
     place_anchor: Callable[[Any, Any], Any]
     #: `(state) -> state`, with a further anchor where the noise of energies asks for one
     follow: Callable[[Any], Any]
-    #: `(state) -> state`, with modes that a draw of the warm-up has led to
-    search: Callable[[Any], Any]
     #: `(state) -> (state, trace)`, a draw of the kernel's own sampler
     sampled_draw: Callable[[Any], tuple[Any, Any]]
     #: `(state, trace) -> state`, what a draw of the warm-up teaches
@@ -80,6 +78,5 @@ def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any
 
     state = lax.cond(jnp.any(plan.flag("measures", stage)), measured, sampled, state)
     state = lax.cond(warms_up, programs.follow, lambda x: x, state)
-    state = programs.search(state)
     counted = jnp.where(warms_up, state.warmup.iteration + 1, state.warmup.iteration)
     return state._replace(warmup=state.warmup._replace(iteration=counted))

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+import numpy as np
+from jax import lax
 
 from numpyro_contour.adaptation.mode_search import MOST_DENSE, Bottom, Shape
-from numpyro_contour.core.samplers.jumps import JumpCounts, no_counts
-from numpyro_contour.core.samplers.known_modes import (
-    Modes,
-    no_modes,
-    standardised,
-    times,
-    unordered,
-)
+from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times
 
 #: modes that are known at most
 SLOTS = 16
@@ -47,8 +41,6 @@ class FoundModes(NamedTuple):
     log_mass: jax.Array
     #: the potential energy at the bottom of each mode, in nats, (K,)
     energy: jax.Array
-    #: the tries to jump since the warm-up
-    counts: JumpCounts
     #: descents so far
     descents: jax.Array
 
@@ -65,7 +57,6 @@ def none_found(size: int) -> FoundModes:
         no_modes(SLOTS, size, size <= MOST_DENSE),
         jnp.full((SLOTS,), -jnp.inf, dtype),
         jnp.full((SLOTS,), jnp.nan, dtype),
-        no_counts(SLOTS),
         jnp.zeros((), jnp.int32),
     )
 
@@ -114,60 +105,52 @@ def with_modes(
 def _is_near(modes: Modes, shape: Shape) -> jax.Array:
     """Whether a mode is that of a shape, by the distance in either one's standard deviations."""
     there = jnp.sum(standardised(modes, shape.mean) ** 2, -1)
-    moves = modes.position - shape.mean
-    here = jnp.sum(jax.vmap(lambda move: times(shape.inverse, move) ** 2)(moves), -1)
+    here = jnp.sum(times(shape.inverse[None], modes.mean - shape.mean) ** 2, -1)
     return jnp.any(modes.known & (jnp.minimum(there, here) < _APART**2))
 
 
-def _as_copy(
-    modes: Modes, shape: Shape, temperature: jax.Array, energy_at: EnergyAt
-) -> Modes:
+def _as_copy(modes: Modes, shape: Shape, temperature: jax.Array, energy_at: EnergyAt) -> Modes:
     """A mode, as a copy of a known one where an order and signs of coordinates make it one.
 
     The bottoms then have the same coordinates but for order and signs, and the potential energy
     around both is the same, or at least as much alike as by the affine map.
     """
+    log_share = jnp.zeros_like(shape.log_volume)
+    known = jnp.ones((), bool)
+    own = Modes(known, shape.mean, shape.factor, shape.inverse, shape.log_volume, log_share)
+    if shape.factor.ndim == 1:
+        return own
     size = shape.mean.shape[-1]
-    own = Modes(
-        known=jnp.ones((), bool),
-        order=jnp.arange(size, dtype=modes.order.dtype),
-        sign=jnp.ones_like(shape.mean),
-        mean=shape.mean,
-        factor=shape.factor,
-        inverse=shape.inverse,
-        log_volume=shape.log_volume,
-        log_share=jnp.zeros_like(shape.log_volume),
-    )
-    by_size = jnp.argsort(jnp.abs(shape.mean))
-
-    def copy_of(mode: Modes) -> tuple[Modes, jax.Array]:
-        """The shape as a copy of a mode, and how far its coordinates are from being that."""
-        order = jnp.zeros_like(own.order).at[jnp.argsort(jnp.abs(mode.mean))].set(by_size)
-        sign = jnp.where(mode.mean * shape.mean[order] < 0, -1.0, 1.0).astype(shape.mean.dtype)
-        factor = mode.factor
-        sds = jnp.sqrt(jnp.sum(factor**2, -1)) if factor.ndim == 2 else factor
-        away = jnp.max(jnp.abs(sign * shape.mean[order] - mode.mean) / sds)
-        copy = mode._replace(order=order, sign=sign)
-        return copy, jnp.where(mode.known, away, jnp.inf)
-
-    copies, away = jax.vmap(copy_of)(modes)
-    nearest = jnp.argmin(away)
-    copy = jax.tree.map(lambda x: x[nearest], copies)
+    sizes = jnp.argsort(jnp.abs(jnp.concatenate([modes.mean, shape.mean[None]])))
+    rank = jnp.argsort(sizes[:-1])
+    orders = sizes[-1][rank]  # of the new mode's coordinates, each next to one of the known mode's
+    there = shape.mean[orders]
+    signs = jnp.where(modes.mean * there < 0, -1.0, 1.0).astype(there.dtype)
+    sds = jnp.sqrt(jnp.sum(modes.factor**2, -1))
+    away = jnp.max(jnp.abs(signs * there - modes.mean) / sds, -1)
+    nearest = jnp.argmin(jnp.where(modes.known, away, jnp.inf))
     original = jax.tree.map(lambda x: x[nearest], modes)
+    # A signed permutation: the coordinate of the copy in each row is one of the original.
+    turns = jnp.zeros((size, size), there.dtype).at[orders[nearest], jnp.arange(size)]
+    turned = turns.set(signs[nearest])
+    copy = original._replace(
+        mean=turned @ original.mean,
+        factor=turned @ original.factor,
+        inverse=original.inverse @ turned.T,
+    )
 
-    z = random.normal(random.key(0), (_COMPARED, size), shape.mean.dtype)
-
-    def energies(mode: Modes) -> jax.Array:
-        """Differences of the energy around a mode."""
-        places = jax.vmap(lambda z: unordered(mode, mode.mean + times(mode.factor, z)))(z)
-        values = lax.map(energy_at, jnp.concatenate([unordered(mode, mode.mean)[None], places]))
-        return values[1:] - values[0]
-
-    def unlike(mode: Modes) -> jax.Array:
-        return jnp.sqrt(jnp.mean((energies(mode) - energies(original)) ** 2)) / temperature
-
-    by_order, by_shape = unlike(copy), unlike(own)
+    both = jax.tree.map(lambda *x: jnp.stack(x), original, copy, own)
+    offsets = jnp.einsum("kij,zj->kzi", both.factor, _directions(size, shape.mean.dtype))
+    places = both.mean[:, None] + jnp.concatenate([jnp.zeros_like(offsets[:, :1]), offsets], 1)
+    energies = lax.map(energy_at, places.reshape(-1, size)).reshape(places.shape[:2])
+    rises = (energies[:, 1:] - energies[:, :1]) / temperature
+    by_order, by_shape = jnp.sqrt(jnp.mean((rises[1:] - rises[0]) ** 2, -1))
     rounding = 16 * jnp.finfo(shape.energy.dtype).eps * jnp.abs(shape.energy) / temperature
-    is_copy = (away[nearest] < _SAME) & jnp.isfinite(by_order)
+    is_copy = modes.known[nearest] & (away[nearest] < _SAME) & jnp.isfinite(by_order)
     is_copy &= ~(by_order > jnp.maximum(by_shape, _AS_GOOD + rounding))
     return jax.tree.map(lambda a, b: jnp.where(is_copy, a, b), copy, own)
+
+
+def _directions(size: int, dtype: Any) -> np.ndarray:
+    """Some directions in which no coordinate is like another, about as long as normals are."""
+    return np.random.default_rng(0).standard_normal((_COMPARED, size)).astype(dtype)

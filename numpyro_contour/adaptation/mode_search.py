@@ -16,14 +16,15 @@ from numpyro_contour.adaptation.lbfgs import (
     no_pairs,
     try_step,
 )
-from numpyro_contour.core.arrays.decompositions import eigh, inverse, orthonormal
+from numpyro_contour.core.arrays.decompositions import eigh
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
+from numpyro_contour.core.samplers.known_modes import times
 
 #: gradients of a way down
 DESCENT_LENGTH = 80
 #: up to so many coordinates the shape of a mode is a matrix
-MOST_DENSE = 50
+MOST_DENSE = 40
 # How far from the bottom gradients are compared, in standard deviations of each coordinate. A
 # smaller step would measure rounding, a larger one the tails.
 _APART = 0.3
@@ -52,11 +53,11 @@ class Shape(NamedTuple):
 
     #: m, (d,)
     mean: jax.Array
-    #: L, lower triangular (d, d), or its diagonal, (d,)
+    #: F, (d, d), or its diagonal, (d,)
     factor: jax.Array
-    #: the inverse of L
+    #: the inverse of F
     inverse: jax.Array
-    #: log of the determinant of L
+    #: log of the determinant of F
     log_volume: jax.Array
     #: the energy at m, in nats
     energy: jax.Array
@@ -124,12 +125,13 @@ def shape_at(
     values, vectors = eigh(jnp.where(usable, scaled, jnp.eye(size, dtype=scaled.dtype)))
     top = jnp.maximum(values[-1], jnp.finfo(values.dtype).tiny)
     values = jnp.maximum(values, _LEAST_CURVATURE * top)
-    root = apart[:, None] * vectors * jnp.sqrt(temperature / values)
-    # The triangular factor of root root': of Q R = root', it is R' but for signs.
-    q = orthonormal(root.T)
-    upper = q.T @ root.T
-    factor = jnp.tril((jnp.sign(jnp.diagonal(upper))[:, None] * upper).T)
-    shape = _with_newton_step(factor, inverse(factor), bottom, temperature)
+    # The symmetric root: modes of about one shape have about one factor, which no other root has.
+    sds = jnp.sqrt(temperature / values)
+    factor = apart[:, None] * (vectors * sds) @ vectors.T
+    inverse = (vectors / sds) @ vectors.T / apart
+    log_volume = jnp.sum(jnp.log(apart) + jnp.log(sds))
+    slopes = factor.T @ bottom.gradient
+    shape = _with_newton_step(factor, inverse, log_volume, slopes, bottom, temperature)
     return shape._replace(arrived=shape.arrived & usable)
 
 
@@ -138,21 +140,24 @@ def scales_at(bottom: Bottom, scales: jax.Array, temperature: jax.Array) -> Shap
 
     Args:
         bottom: where the descent has ended.
-        scales: the diagonal of L, (d,).
+        scales: the diagonal of F, (d,).
         temperature: tau > 0.
     """
-    return _with_newton_step(scales, 1 / scales, bottom, temperature)
+    log_volume, slopes = jnp.sum(jnp.log(scales)), scales * bottom.gradient
+    return _with_newton_step(scales, 1 / scales, log_volume, slopes, bottom, temperature)
 
 
 def _with_newton_step(
-    factor: jax.Array, inverse: jax.Array, bottom: Bottom, temperature: jax.Array
+    factor: jax.Array,
+    inverse: jax.Array,
+    log_volume: jax.Array,
+    slopes: jax.Array,
+    bottom: Bottom,
+    temperature: jax.Array,
 ) -> Shape:
-    slopes = factor.T @ bottom.gradient if factor.ndim == 2 else factor * bottom.gradient
-    move = factor @ slopes if factor.ndim == 2 else factor * slopes
+    move = times(factor, slopes)
     left = 0.5 * jnp.sum(slopes**2) / temperature**2
     size = bottom.position.shape[-1]
-    diagonal = jnp.diagonal(factor) if factor.ndim == 2 else factor
-    log_volume = jnp.sum(jnp.log(diagonal))
     arrived = left < jnp.maximum(_LEAST_FALL, _FALL_A_COORDINATE * size)
     arrived &= all_finite(bottom.energy, log_volume, move)
     mean = jnp.where(arrived, bottom.position - move / temperature, bottom.position)

@@ -69,9 +69,13 @@ class Warmup(NamedTuple):
     anchors: Any = ()
     #: the modes that chains jump between, () where they do not
     modes: Any = ()
+    #: the tries to jump since the warm-up, as `JumpCounts`; () where there are none
+    jumps: Any = ()
 
 
-def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = (), modes: Any = ()) -> Warmup:
+def initial_warmup(
+    plan: Plan, tuning: Tuning, anchors: Any = (), modes: Any = (), jumps: Any = ()
+) -> Warmup:
     """Before the first draw; `length`, `given` and `data` are set when they are known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
@@ -90,6 +94,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = (), modes: Any = (
         taken_from=jnp.full((), -1, jnp.int32),
         anchors=anchors,
         modes=modes,
+        jumps=jumps,
     )
 
 

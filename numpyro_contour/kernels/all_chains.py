@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from numpyro.util import is_prng_key
 
@@ -15,7 +16,7 @@ from numpyro_contour.adaptation.rescue import rescue
 from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.following import follow
-from numpyro_contour.kernels.jumping import jump_times, search
+from numpyro_contour.kernels.jumping import jumps_of_a_draw, search
 from numpyro_contour.kernels.parts import Parts
 
 
@@ -41,34 +42,38 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     def lift_in_turn(function: Callable) -> Callable:
         return partial(lax.map, function) if batched else function
 
-    def sampled(state: Any) -> tuple[Any, Any]:
-        # The times of jumps are the same for all chains.
-        jumps = state.warmup and state.warmup.modes
-        at = jump_times(state, parts.num_steps, parts.jumps[0]) if jumps else None
-        return lift(lambda chain: draws.sampled(chain, energy(chain.warmup), at))(state)
+    known = state.warmup.modes if plan is not None else ()
+    jumping = None
+    if known:
+        steps = jnp.ravel(state.sampler.chain.steps)[0]
+        jumping = jumps_of_a_draw(known, steps, parts.num_steps, parts.jumps[0])
+        # They are those of all chains, and no other program is to copy them.
+        state = state._replace(warmup=state.warmup._replace(modes=()))
 
+    sampled = lift(lambda chain: draws.sampled(chain, energy(chain.warmup), jumping))
     if plan is None:
         return sampled(state)[0]
 
-    def of_all(function: Callable) -> Callable:
-        """A function of all chains, for one chain too."""
+    def with_axis(state: Any) -> Any:
+        return state if batched else jax.tree.map(lambda x: x[None], state)
 
-        def of_one(state: Any) -> Any:
-            return jax.tree.map(lambda x: x[0], function(jax.tree.map(lambda x: x[None], state)))
-
-        return function if batched else of_one
+    def follow_all(state: Any) -> Any:
+        followed = follow(*around, with_axis(state))
+        return followed if batched else jax.tree.map(lambda x: x[0], followed)
 
     around = plan, parts.source, parts.method, potential
-    to_search = plan, parts.method, parts.temperature, parts.num_steps, energy
-
     programs = Programs(
         measured_draw=partial(draws.measured_of_all, plan, lift, energy),
         rescue=partial(rescue, plan) if batched else lambda before, after: after,
         place_anchor=partial(place_anchor, *around, lift_in_turn),
-        follow=of_all(partial(follow, *around)),
-        search=of_all(partial(search, *to_search)),
+        follow=follow_all,
         sampled_draw=sampled,
         end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
         end_kept_draw=lift(draws.end_kept_draw),
     )
-    return next_draw(plan, lift, programs, state)
+    after = next_draw(plan, lift, programs, state)
+    if known:
+        to_search = plan, parts.method, parts.temperature, parts.num_steps, energy
+        known = search(*to_search, known, with_axis(state), with_axis(after))
+        after = after._replace(warmup=after.warmup._replace(modes=known))
+    return after

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from numpyro_contour.adaptation.found_modes import SLOTS, none_found
+from numpyro_contour.adaptation.found_modes import SLOTS
 from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
 from numpyro_contour.adaptation.plan import Plan
@@ -20,6 +20,7 @@ from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.jumps import jumps, no_counts
 from numpyro_contour.core.samplers.window import Jumps, Trace, Window, run_window
+from numpyro_contour.kernels.jumping import Jumping
 from numpyro_contour.kernels.anchors import anchored_on_new_data
 from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts import Parts
@@ -50,8 +51,9 @@ class ChainDraws:
         if plan is not None:
             turns_from, adjusted = parts.method.turns_from, parts.moves.adjusted
             tuning = parts.scaling.initial_tuning(z, turns_from, adjusted)
-            modes = none_found(ravel(z).shape[0]) if parts.can_jump(chosen) else ()
-            warmup = initial_warmup(plan, tuning, modes=modes)
+            warmup = initial_warmup(plan, tuning)
+            if parts.can_jump(chosen):
+                warmup = warmup._replace(jumps=no_counts(SLOTS))
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen
@@ -66,31 +68,35 @@ class ChainDraws:
         return state, jnp.isfinite(chain.potential_energy) & jnp.isfinite(chain.gradient).all()
 
     def sampled(
-        self, state: Any, energy: PotentialAndGrad, jumps_at: jax.Array | None = None
+        self, state: Any, energy: PotentialAndGrad, jumping: Jumping | None = None
     ) -> tuple[Any, Trace | None]:
-        """The state after a draw of the method's sampler, and the steps of the draw."""
+        """The state after a draw of the method's sampler, and the steps of the draw.
+
+        Args:
+            state: the state.
+            energy: its `potential_and_grad`.
+            jumping: the modes that are known, and the tries to jump. None (default) for none.
+        """
         parts, warmup = self.parts, state.warmup
         rng_key, key = random.split(state.rng_key)
         setup = self._setup(warmup, state.z, noisy=not self.exact)
         sampler = parts.method.sampler(setup)
-        jumping = None
-        if jumps_at is not None:
+        tries = None
+        if jumping is not None:
             moved = setup.diffusion, setup.step_size, parts.temperature
             noise = 0.0 if self.exact else warmup.tuning.energy_noise
-            jump = jumps(sampler, *moved, warmup.modes.modes, noise)
-            jumping = Jumps(jump, jumps_at, no_counts(SLOTS))
+            jump = jumps(sampler, *moved, jumping.modes, noise)
+            tries = Jumps(jump, jumping.made, warmup.jumps)
         trust: jax.Array | float = 1.0
         if not self.exact:
             trust = parts.method.trust(parts.plan, state.warmup, callable(parts.source.energy))
         sampler_state, window = run_window(
-            *(key, state.sampler, energy, sampler, parts.num_steps, parts.draw, trust, jumping)
+            *(key, state.sampler, energy, sampler, parts.num_steps, parts.draw, trust, tries)
         )
         if window.jumped is not None:
             kept = warmup.iteration >= warmup.length
-            counts = jax.tree.map(
-                lambda a, b: jnp.where(kept, a + b, 0), warmup.modes.counts, window.jumped
-            )
-            warmup = warmup._replace(modes=warmup.modes._replace(counts=counts))
+            counts = jax.tree.map(lambda n: jnp.where(kept, n, 0), window.jumped)
+            warmup = warmup._replace(jumps=counts)
         temperature = parts.temperature(sampler_state.chain.steps)
         sampler_state, window = parts.method.end_window(sampler_state, window, temperature)
         return self._after(state, window, sampler_state, rng_key, warmup), window.trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax, random
 
 from numpyro_contour import checks
-from numpyro_contour.adaptation.found_modes import FoundModes, is_known, with_modes
+from numpyro_contour.adaptation.found_modes import FoundModes, is_known, none_found, with_modes
 from numpyro_contour.adaptation.mode_search import (
     DESCENT_LENGTH,
     MOST_DENSE,
@@ -24,10 +24,11 @@ from numpyro_contour.adaptation.mode_search import (
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
+from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.schedules import Schedule
 
-#: the share of steps that are tries to jump
+#: tries to jump for each step
 SHARE = 0.1
 # Searches of a warm-up at most, and the share of its gradients that they take at most.
 _MOST_SEARCHES = 32
@@ -35,34 +36,63 @@ _SHARE_OF_WARMUP = 0.15
 
 
 def check_jumps(value: Any) -> tuple[float, bool]:
-    """The argument `jumps`: the share of steps that are tries, and whether it was asked for.
+    """The argument `jumps`: tries for each step, 0 for none, and whether they were asked for.
 
     Raises:
         ValueError: it is neither None, nor True or False, nor a share.
     """
     if value is None or isinstance(value, bool | np.bool_):
         return (0.0 if value is False else SHARE), value is not None and bool(value)
-    takes = "None, True, False or a share of the steps in (0, 0.5]"
+    takes = "None, True, False or the tries for each step, in (0, 1]"
     try:
         share = float(value)
     except (TypeError, ValueError):
         raise checks.fail("jumps", value, takes) from None
-    if not 0 < share <= 0.5:
+    if not 0 < share <= 1:
         raise checks.fail("jumps", value, takes)
     return share, True
 
 
-def jump_times(state: Any, num_steps: int, share: float) -> jax.Array:
-    """In place of which of the next steps chains try to jump, (num_steps,), the same for all.
+def with_no_modes(state: Any) -> Any:
+    """The state of one chain or of all at the start, with slots for modes where chains may jump.
+
+    The modes have no axis of chains: those that run together have them in common.
+    """
+    if not (state.warmup and state.warmup.jumps):
+        return state
+    modes = none_found(state.sampler.chain.position.shape[-1])
+    return state._replace(warmup=state.warmup._replace(modes=modes))
+
+
+class Jumping(NamedTuple):
+    """The jumps of a draw, the same for all chains."""
+
+    #: the modes that are known
+    modes: Modes
+    #: which of the draw's tries are made, (tries,)
+    made: jax.Array
+
+
+def jumps_of_a_draw(
+    found: FoundModes, steps: jax.Array, num_steps: int, share: float
+) -> Jumping:
+    """The jumps of the next draw: none as long as there are not two modes.
 
     Args:
-        state: the state of one chain or of all.
+        found: the modes that are known.
+        steps: steps of the chains so far.
         num_steps: steps of a draw.
-        share: the share of steps that are tries.
+        share: tries for each step.
     """
-    every = max(2, round(1 / share))
-    steps = jnp.ravel(state.sampler.chain.steps)[0] + jnp.arange(num_steps)
-    return (steps % every == every - 1) & jnp.any(state.warmup.modes.several)
+    aim = num_steps * share
+    # As many as divide the steps into equal stretches, or one in every so many draws.
+    tries = min(
+        (n for n in range(1, num_steps + 1) if num_steps % n == 0),
+        key=lambda n: abs(math.log(n / max(aim, 1.0))),
+    )
+    every = max(1, round(1 / aim))
+    made = found.several & (steps // num_steps % every == 0)
+    return Jumping(found.modes, jnp.broadcast_to(made, (tries,)))
 
 
 def search(
@@ -71,9 +101,11 @@ def search(
     temperature: Schedule,
     num_steps: int,
     energy: Callable[[Any], PotentialAndGrad],
-    state: Any,
-) -> Any:
-    """The states of all chains after a draw of the warm-up, with the modes that it has found.
+    known: FoundModes,
+    before: Any,
+    after: Any,
+) -> FoundModes:
+    """The modes that all chains know after a draw of the warm-up.
 
     From time to time a descent goes down from where each chain is. All chains know the modes that
     any of them has found. None is added once draws are kept.
@@ -84,23 +116,23 @@ def search(
         temperature: schedule of tau.
         num_steps: steps of a draw.
         energy: from the warm-up of a chain to its `potential_and_grad`.
-        state: the states of all chains, with a leading axis.
+        known: the modes that were known before it.
+        before: the states of all chains before the draw, without modes, with a leading axis.
+        after: those after it.
     """
-    warmup = jax.tree.map(lambda x: x[0], state.warmup)
-    if not warmup.modes:
-        return state
+    warmup = jax.tree.map(lambda x: x[0], before.warmup)
     least = math.ceil(DESCENT_LENGTH / (_SHARE_OF_WARMUP * num_steps))
     every = jnp.maximum(warmup.length // _MOST_SEARCHES, least)
     here = progress(plan, warmup)
-    tau = temperature(state.sampler.chain.steps[0])
+    tau = temperature(after.sampler.chain.steps[0])
     due = (warmup.iteration % every == every - 1) & ~plan.flag("descends", here.number)
     due &= (warmup.iteration < warmup.length) & (tau > 0)
-    of_first = energy(warmup)
 
     def searched(found: FoundModes) -> FoundModes:
+        of_first = energy(jax.tree.map(lambda x: x[0], after.warmup))
         # The rows of a minibatch are the same for all.
-        key = random.fold_in(state.rng_key[0], 3)
-        visited = jax.vmap(method.visited)(state.sampler).position
+        key = random.fold_in(after.rng_key[0], 3)
+        visited = jax.vmap(method.visited)(after.sampler).position
         positions = visited.reshape(-1, visited.shape[-1])
         bottoms = jax.vmap(partial(way_down, key, of_first))(positions)
         new = ~jax.vmap(partial(is_known, found.modes))(bottoms)
@@ -121,7 +153,4 @@ def search(
         found = lax.cond(jnp.any(new), added, lambda x: x, found)
         return found._replace(descents=found.descents + new.shape[0])
 
-    found = lax.cond(due, searched, lambda x: x, warmup.modes)
-    several = state.sampler.chain.steps.shape[0]
-    modes = jax.tree.map(lambda x: jnp.broadcast_to(x, (several, *x.shape)), found)
-    return state._replace(warmup=state.warmup._replace(modes=modes))
+    return lax.cond(due, searched, lambda x: x, known)

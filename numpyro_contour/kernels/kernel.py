@@ -26,7 +26,7 @@ from numpyro_contour.kernels.all_chains import drawn
 from numpyro_contour.kernels.anchors import with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
-from numpyro_contour.kernels.jumping import check_jumps
+from numpyro_contour.kernels.jumping import check_jumps, with_no_modes
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
@@ -234,7 +234,7 @@ class Kernel(MCMCKernel):
             data = jnp.full_like(given, checksum(model_args, model_kwargs))
             known = state.warmup._replace(length=length, given=given, data=data)
             state = state._replace(warmup=known)
-        return with_first_anchors(self.parts, state, model_args, model_kwargs)
+        return with_first_anchors(self.parts, with_no_modes(state), model_args, model_kwargs)
 
     def _start_chains(
         self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
@@ -298,7 +298,11 @@ class Kernel(MCMCKernel):
         model_kwargs = {} if model_kwargs is None else model_kwargs
         potential = self.parts.source.potential(model_args, model_kwargs)
         renew = ChainDraws(self.parts, potential).refreshed
-        return renew(state) if is_prng_key(state.rng_key) else lax.map(renew, state)
+        modes = state.warmup.modes if state.warmup else ()
+        if modes:
+            state = state._replace(warmup=state.warmup._replace(modes=()))
+        state = renew(state) if is_prng_key(state.rng_key) else lax.map(renew, state)
+        return state._replace(warmup=state.warmup._replace(modes=modes)) if modes else state
 
     def get_diagnostics_str(self, state: Any) -> str:
         """The text of the progress bar, of one chain or of all that run together."""

@@ -25,7 +25,7 @@ class JumpCounts(NamedTuple):
     made: jax.Array
 
 
-#: `(key, state, potential_and_grad) -> (state, JumpCounts of this one try)`
+#: `(keys, state, potential_and_grad) -> (state, JumpCounts of this one try)`
 Jump = Callable[[jax.Array, Any, PotentialAndGrad], tuple[Any, JumpCounts]]
 
 
@@ -49,16 +49,16 @@ def jumps(
 
     .. math:: \log S = \frac{U(x) - U(y)}\tau
               + \zeta \log \frac{\Psi(U(x))}{\Psi(U(y))}
-              + \log \frac{|L_j|\, q_{ji}}{|L_i|\, q_{ij}}
+              + \log \frac{|F_j|\, q_{ji}}{|F_i|\, q_{ij}}
               - \frac{\lambda_x^2 \sigma_x^2 + \lambda_y^2 \sigma_y^2}{2 \tau^2}
 
     with :math:`q_{ij}` the probability to try the way from i to j, and y is in the cell of j. So the density that the sampler has as its law stays as it is.
     The last term pays for the noise of both energies; it is 0 where they are exact. A try takes
-    one evaluation. A chain that stays where it is has made a step there, as in any
-    Metropolis-Hastings algorithm. What the diffusion remembers is carried over by its `relocate`.
+    one evaluation. It comes between two steps and is none itself, so that theta learns nothing from
+    it. What the diffusion remembers is carried over by its `relocate`.
 
     Args:
-        sampler: the sampler, whose steps the tries replace.
+        sampler: the sampler, between whose steps the tries are.
         diffusion: its diffusion.
         step_size: its schedule of :math:`\epsilon > 0`.
         temperature: its schedule of :math:`\tau \ge 0`; at 0 no jump is made.
@@ -67,7 +67,8 @@ def jumps(
             themselves, in nats squared. Defaults to 0, for exact ones.
 
     Returns:
-        A function `(key, state, potential_and_grad) -> (state, counts)`.
+        A function `(keys, state, potential_and_grad) -> (state, counts)`, which takes two keys as a
+        step does.
 
     Source: Tjelmeland and Hegstad (2001); Ceperley and Dewing (1999), *The penalty method for
     random walks with uncertain energies*, for the last term.
@@ -87,7 +88,8 @@ def jumps(
         >>> sampler = plain(*parts)
         >>> state = sampler.init(jax.random.key(0), jnp.array([2.5]), potential_and_grad)
         >>> jump = jumps(sampler, *parts, modes)
-        >>> state, counts = jump(jax.random.key(1), state, potential_and_grad)
+        >>> keys = jax.random.split(jax.random.key(1))
+        >>> state, counts = jump(keys, state, potential_and_grad)
         >>> float(state.chain.position[0]), counts.made.tolist()
         (-3.5, [[0, 0], [1, 0]])
     """
@@ -98,13 +100,13 @@ def jumps(
         return sampler.flattening_at(state, energy)
 
     def jump(
-        key: jax.Array, state: Any, potential_and_grad: PotentialAndGrad
+        keys: jax.Array, state: Any, potential_and_grad: PotentialAndGrad
     ) -> tuple[Any, JumpCounts]:
-        key_map, key_energy, key_accept = random.split(key, 3)
         chain = state.chain
         tau = temperature(chain.steps)
-        to = image(key_map, modes, chain.position)
-        found = evaluate(potential_and_grad, key_energy, to.position)
+        uniforms = random.uniform(keys[0], (modes.known.shape[0] + 1,), chain.position.dtype)
+        to = image(uniforms[1:], modes, chain.position)
+        found = evaluate(potential_and_grad, keys[1], to.position)
         here, multiplier = flattening_at(state, chain.potential_energy)
         there, multiplier_there = flattening_at(state, found.energy)
 
@@ -116,8 +118,7 @@ def jumps(
         log_ratio = (chain.potential_energy - found.energy) / safe + here - there + to.log_factor
         log_ratio -= 0.5 * noise / safe**2
         usable = to.returns & (tau > 0) & all_finite(to.position, found.energy, found.gradient)
-        log_uniform = jnp.log(random.uniform(key_accept, dtype=log_ratio.dtype))
-        made = usable & (log_uniform < log_ratio)
+        made = usable & (jnp.log(uniforms[0]) < log_ratio)
 
         # What flattens the drift flattens what the diffusion remembers of it.
         slopes = multiplier * chain.gradient, multiplier_there * found.gradient
@@ -130,16 +131,15 @@ def jumps(
             return jax.tree.map(lambda a, b: jnp.where(made, a, b), new, old)
 
         chain = chain._replace(
-            steps=chain.steps + 1,
             position=choose(to.position, chain.position),
             potential_energy=choose(found.energy, chain.potential_energy),
             gradient=choose(found.gradient, chain.gradient),
             memory=choose(memory, chain.memory),
             energy_noise=choose(found.noise, chain.energy_noise),
-            accepted=jnp.ones_like(chain.accepted),
+            accepted=chain.accepted | made,
         )
-        way = jnp.zeros_like(no_counts(modes.known.shape[0]).tried).at[to.origin, to.target]
-        counts = JumpCounts(way.set(1), way.set(jnp.where(made, 1, 0)))
+        way = 1 * (to.origin[:, None] & to.target)
+        counts = JumpCounts(way, jnp.where(made, way, 0))
         moved = sampler.relocate if sampler.jump_to is None else sampler.jump_to
         return moved(state, chain), counts
 

@@ -27,12 +27,13 @@ class Trace(NamedTuple):
 
 
 class Jumps(NamedTuple):
-    """Tries to jump in place of steps of a window."""
+    """Tries to jump between the steps of a window, evenly spread."""
 
     #: makes a try
     jump: Jump
-    #: in place of which steps, (num_steps,), the same for all chains
-    at: jax.Array
+    #: whether to make each of them, (tries,), the same for all chains; `num_steps` is a multiple of
+    #: their number
+    made: jax.Array
     #: the tries so far
     counts: JumpCounts
 
@@ -96,7 +97,7 @@ def run_window(
         draw: "reservoir" or "last".
         trust: :math:`\rho` in [0, 1], the share of the variation of log weights that is not noise.
             Defaults to 1.
-        jumps: tries to jump between known modes in place of steps. None (default) for none.
+        jumps: tries to jump between known modes. None (default) for none.
 
     Returns:
         `(state, window)`: the state after the steps, and the `Window`.
@@ -119,38 +120,39 @@ def run_window(
     """
     key_steps, key_offers = random.split(key)
     keys = random.split(key_steps, (num_steps, 2))
-    at = None if jumps is None else jumps.at
-    counts = None if jumps is None else jumps.counts
 
-    def step(walk: tuple, inputs: tuple) -> tuple[Any, JumpCounts | None]:
-        (state, counts), (keys, jumps_now) = walk, inputs
+    def walk(move: Callable, carry: tuple, inputs: Any) -> tuple[tuple, Trace, JumpCounts | None]:
+        """All steps, each a `move` of a carry that begins with the state, and tries between."""
         if jumps is None:
-            return sampler.step(keys, state, potential_and_grad), None
+            carry, trace = lax.scan(move, carry, inputs)
+            return carry, trace, None
+        tries = jumps.made.shape[0]
 
-        def jump(state: Any) -> tuple[Any, JumpCounts]:
-            state, more = jumps.jump(keys[0], state, potential_and_grad)
-            return state, jax.tree.map(jnp.add, counts, more)
+        def stretch(carry: tuple, inputs: tuple) -> tuple[tuple, Trace]:
+            (carry, counts), (tries_now, key, inputs) = carry, inputs
 
-        # The same for all chains, so that a try costs nothing where there is none.
-        return lax.cond(
-            jumps_now,
-            jump,
-            lambda state: (sampler.step(keys, state, potential_and_grad), counts),
-            state,
-        )
+            def jump(state: Any) -> tuple[Any, JumpCounts]:
+                state, more = jumps.jump(random.split(key), state, potential_and_grad)
+                return state, jax.tree.map(jnp.add, counts, more)
+
+            # The same for all chains, so that what is not tried costs nothing.
+            state, counts = lax.cond(tries_now, jump, lambda state: (state, counts), carry[0])
+            carry, trace = lax.scan(move, (state, *carry[1:]), inputs)
+            return (carry, counts), trace
+
+        parted = jax.tree.map(lambda x: x.reshape(tries, -1, *x.shape[1:]), inputs)
+        first_keys = random.split(random.fold_in(key, 1), tries)
+        stretches = (jumps.made, first_keys, parted)
+        (carry, counts), trace = lax.scan(stretch, (carry, jumps.counts), stretches)
+        return carry, jax.tree.map(lambda x: x.reshape(num_steps, *x.shape[2:]), trace), counts
 
     if num_steps == 1 or draw == "last":
 
-        def move(walk: tuple, inputs: tuple) -> tuple[tuple, Trace]:
-            walk = step(walk, inputs)
-            return walk, _traced(walk[0], sampler.observe(walk[0]))
+        def move(carry: tuple, keys: jax.Array) -> tuple[tuple, Trace]:
+            state = sampler.step(keys, carry[0], potential_and_grad)
+            return (state,), _traced(state, sampler.observe(state))
 
-        if num_steps == 1:
-            walk, trace = move((state, counts), jax.tree.map(lambda x: x[0], (keys, at)))
-            trace = jax.tree.map(lambda x: x[None], trace)
-        else:
-            walk, trace = lax.scan(move, (state, counts), (keys, at))
-        state, counts = walk
+        (state,), trace, counts = walk(move, (state,), keys)
         record = sampler.observe(state)
         return state, Window(record, record.log_weight, trace, counts)
 
@@ -159,10 +161,9 @@ def run_window(
         return jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
 
     def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, Trace]:
-        walk, chosen, log_total = carry
-        inputs, uniform = randomness
-        walk = step(walk, inputs)
-        state = walk[0]
+        state, chosen, log_total = carry
+        keys, uniform = randomness
+        state = sampler.step(keys, state, potential_and_grad)
         offered = sampler.observe(state)
         log_chance = log_chance_of(offered.log_weight)
         log_total = jnp.logaddexp(log_total, log_chance)
@@ -170,15 +171,15 @@ def run_window(
         take = uniform < jnp.exp(log_chance - log_total)
         chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
         trace = _traced(state, offered)
-        return (walk, chosen, log_total), trace
+        return (state, chosen, log_total), trace
 
     # The position before the window stays the draw only if every attempt is refused: weight 0.
     before = sampler.observe(state)
     before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
-    ((state, counts), chosen, log_total), trace = lax.scan(
+    (state, chosen, log_total), trace, counts = walk(
         move_and_offer,
-        ((state, counts), before, before.log_weight),
-        ((keys, at), random.uniform(key_offers, (num_steps,))),
+        (state, before, before.log_weight),
+        (keys, random.uniform(key_offers, (num_steps,))),
     )
     own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
     return state, Window(chosen, log_total - jnp.log(num_steps) + own, trace, counts)
