@@ -75,6 +75,18 @@ def node_offset(kernel: Kernel) -> float:
     return NODE_OFFSETS[flattening_of(kernel).interpolation]
 
 
+def of_each_chain(state: Any, num_chains: int) -> Any:
+    """The last state of a run with a leading axis of chains in all its parts."""
+    if num_chains == 1:
+        return jax.tree.map(lambda x: x[None], state)
+    known = getattr(state.warmup, "modes", ())
+    if not known or known.modes.known.ndim > 1:
+        return state
+    # Chains that ran together have their modes in common.
+    modes = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), known)
+    return state._replace(warmup=state.warmup._replace(modes=modes))
+
+
 def relaxation_times_of(kernel: Kernel, state: Any) -> RelaxationTimes | None:
     """Relaxation times of one chain's coordinates, and the shares of noise in their steps.
 

@@ -89,7 +89,7 @@ class FinishedRun:
             num_chains=mcmc.num_chains,
             thinning=mcmc.thinning,
             progress_bar=mcmc.progress_bar,
-            state=jax.tree.map(lambda x: x[None], state) if mcmc.num_chains == 1 else state,
+            state=after_run.of_each_chain(state, mcmc.num_chains),
             samples=after_run.without_weight(samples, fields["log_weight"]),
             fields=fields,
             computed=_computed_from(mcmc, state),
