@@ -24,7 +24,7 @@ def communication_barrier(rejection_rates: np.ndarray) -> np.ndarray:
     Returns:
         The barrier, (...).
 
-    Source: Syed, Bouchard-Cote, Deligiannidis and Doucet (2022).
+    Source: Syed et al. (2022).
 
     Example:
         >>> import numpy as np
@@ -55,8 +55,8 @@ def optimal_round_trip_rate(rejection_rates: np.ndarray, swap_window: int = 1) -
     Raises:
         ValueError: `swap_window` is below 1.
 
-    Source: Syed, Bouchard-Cote, Deligiannidis and Doucet (2022) for W = 1, with the same argument
-    for windows of W rounds in which each pair swaps at most once.
+    Source: Syed et al. (2022) for W = 1, with the same argument for windows of W rounds in which
+    each pair swaps at most once.
 
     Example:
         >>> import numpy as np
@@ -94,8 +94,8 @@ def equal_rejection_temperatures(
     Raises:
         ValueError: an argument is out of its range.
 
-    Source: Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), over log tau in
-    place of 1 / tau, which may be 0 there; the monotone cubic of Fritsch and Carlson (1980).
+    Source: Syed et al. (2022), over log tau in place of 1 / tau, which may be 0 there; the monotone
+    cubic of Fritsch and Carlson (1980).
 
     Example:
         >>> import numpy as np

@@ -104,7 +104,7 @@ def section(case: Case, steps: int, quick: bool) -> str:
         "### Windows of rounds (DEO*)\n\n"
         "Deng, Zhang, Feng, Liang and Lin (2023) give even and odd pairs W rounds of swaps in "
         "turn, in which each pair swaps at most once (`swap_window`). W = 1 is the deterministic "
-        "even-odd scheme of Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), and the default. "
+        "even-odd scheme of Syed et al. (2022), and the default. "
         f"The target is the first of this section, with {REPLICAS} temperatures from 1 to 10 at "
         f"equal ratios and a swap offered at each step, {CHAINS} chains of {steps:,} steps that "
         "start in the modes by their masses.\n\n"

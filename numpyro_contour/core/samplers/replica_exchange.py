@@ -114,8 +114,8 @@ def replica_exchange(
         ValueError: an argument is out of its range.
 
     Source: Deng, Feng, Gao, Liang and Lin (2020), Algorithm 1; Ceperley and Dewing (1999) for the
-    correction; Okabe et al. (2001) for taking turns; Syed, Bouchard-Cote, Deligiannidis and Doucet
-    (2022) for what turns are good for; Deng, Zhang, Feng, Liang and Lin (2023) for windows.
+    correction; Okabe et al. (2001) for taking turns; Syed et al. (2022) for what
+    turns bring about; Deng, Zhang, Feng, Liang and Lin (2023) for windows.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -50,7 +50,7 @@ def walk(walkers: Walkers, swapping: jax.Array) -> Walkers:
         walkers: those before it.
         swapping: whether each pair of neighbours swaps, (R - 1,).
 
-    Source: the index process of Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), section 3.
+    Source: the index process of Syed et al. (2022), section 3.
     """
     at = walkers.at[source_of(swapping)]
     coldest, hottest = at[0], at[-1]
