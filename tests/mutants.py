@@ -245,7 +245,7 @@ MUTANTS = [
         for old, new in (
             ("_FEWEST_TRIPS and evidence", "_FEWEST_TRIPS or evidence"),
             ("- counted[:, 0]", "- 0"),
-            ("rates[:, -1]", "rates[:, 0] ** 2"),
+            ("1 - rates[:, -1]", "rates[:, -1]"),
         )
     ),
     Mutant("core/samplers", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"),
