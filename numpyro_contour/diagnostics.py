@@ -23,17 +23,25 @@ from numpyro_contour.statistics.flatness import (
     theta_drift,
     theta_spread,
 )
+from numpyro_contour.statistics.ladders import (
+    communication_barrier,
+    equal_rejection_temperatures,
+    optimal_round_trip_rate,
+)
 from numpyro_contour.statistics.tails import pareto_khat
 from numpyro_contour.statistics.weights import NormalisedWeights, kish_share, normalise
 
 __all__ = [
     "NormalisedWeights",
+    "communication_barrier",
     "counted_share",
     "end_masses",
+    "equal_rejection_temperatures",
     "histogram_flatness",
     "kish_share",
     "noise_in_bins",
     "normalise",
+    "optimal_round_trip_rate",
     "pareto_khat",
     "round_trips",
     "share_above",

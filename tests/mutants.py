@@ -214,6 +214,40 @@ MUTANTS = [
         "(variance[:-1] + variance[1:])",
         "core/samplers",
     ),
+    *(
+        Mutant("core/samplers/replica_exchange.py", old, new, "core/samplers")
+        for old, new in (
+            ("& both_moved & ~has_swapped,", "& both_moved,"),
+            ("(number // swap_window) % 2", "number % 2"),
+            ("(number % swap_window == 0)", "(number % 2 == 0)"),
+            ("walkers=walkers)", "walkers=state.walkers)"),
+        )
+    ),
+    *(
+        Mutant("core/samplers/walkers.py", old, new, "core/samplers/test_walkers.py")
+        for old, new in (
+            ("walkers.heading[coldest] == _DOWN", "walkers.heading[coldest] != _UP"),
+            ("heading[hottest] == _UP", "heading[hottest] != _DOWN"),
+            ("at[0], at[-1]", "at[-1], at[0]"),
+        )
+    ),
+    *(
+        Mutant("statistics/ladders.py", old, new, "statistics/test_ladders.py")
+        for old, new in (
+            (".sum(-1)) * window", ".sum(-1))"),
+            ("** window", "* 1"),
+            ("2.0 if rejected", "1.0 if rejected"),
+            ("np.log(ladder)", "ladder"),
+        )
+    ),
+    *(
+        Mutant("diagnosis/ladder_checks.py", old, new, "diagnosis/test_ladder_checks.py")
+        for old, new in (
+            ("_FEWEST_TRIPS and evidence", "_FEWEST_TRIPS or evidence"),
+            ("- counted[:, 0]", "- 0"),
+            ("1 - rates[:, -1]", "rates[:, -1]"),
+        )
+    ),
     Mutant("core/samplers", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"),
     Mutant(
         "core/samplers/contour.py",

@@ -326,6 +326,7 @@ CONSTRUCTION = {
         "got 2.0",
     ),
     "swap": (lambda: exchange(swap="none"), "`swap`", "'corrected'", "'none'"),
+    "swap window": (lambda: exchange(swap_window=0), "`swap_window`", "at least 1"),
     "no swaps": (lambda: exchange(swap_every=0), "`swap_every`", "at least 1"),
     "correction factor": (
         lambda: exchange(correction_factor=0.0),

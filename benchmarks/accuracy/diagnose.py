@@ -26,7 +26,15 @@ from numpyro_contour.examples import faults
 
 SEEDS = 3
 #: checks that are bad when the figure is below the limit, and checks without a figure of their own
-SMALL_IS_BAD = {"length", "effective draws", "round trips", "weights", "temperature", "swaps"}
+SMALL_IS_BAD = {
+    "length",
+    "effective draws",
+    "round trips",
+    "weights",
+    "temperature",
+    "swaps",
+    "ladder",
+}
 NO_FIGURE = {"warm-up", "flatness"}
 #: checks whose figures may be too far from 0 on either side
 SIGNED = {"variances"}

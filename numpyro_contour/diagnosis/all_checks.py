@@ -9,6 +9,7 @@ import xarray as xr
 from numpyro_contour.diagnosis import (
     chain_checks,
     gradient_checks,
+    ladder_checks,
     mixing_checks,
     mode_checks,
     noise_checks,
@@ -60,6 +61,8 @@ CHECKS: tuple[Check, ...] = (
     weight_checks.weights,
     mixing_checks.effective,
     step_checks.swaps,
+    ladder_checks.ladder,
+    ladder_checks.window,
     weight_checks.flatness,
 )
 

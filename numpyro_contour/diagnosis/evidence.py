@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from numpyro_contour.statistics.blocks import blocks
+from numpyro_contour.statistics.crossings import Valley, valleys
 from numpyro_contour.statistics.estimates import weighted_quantile, weighted_sd
 from numpyro_contour.statistics.flatness import theta_drift
 from numpyro_contour.statistics.quick_looks import Looks, quick_looks
 from numpyro_contour.statistics.scalars import varying_scalars
 from numpyro_contour.statistics.weights import normalised
+
+# Of very many variables every so many-th is looked at for modes.
+_MOST_VARIABLES = 200
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,19 @@ class Evidence:
     def scalars(self) -> tuple[list[str], np.ndarray]:
         """Names of the scalar variables that vary, and their draws (chains, draws, variables)."""
         return varying_scalars(self.groups["posterior"])
+
+    @cached_property
+    def valleys(self) -> list[tuple[str, Valley]]:
+        """Names of scalar variables in several modes, each with a valley between two of them."""
+        names, values = self.scalars
+        weights = np.exp(self.log_weights)
+        stride = max(1, -(-len(names) // _MOST_VARIABLES))
+        of_all = (
+            valleys(x, weights, tuple(in_order))
+            for block in blocks(values[..., ::stride], weights)
+            for x, *in_order in zip(block.values, block.ranked.values, block.ranked.weights)
+        )
+        return [(names[i * stride], valley) for i, of_one in enumerate(of_all) for valley in of_one]
 
     @cached_property
     def looks(self) -> Looks:

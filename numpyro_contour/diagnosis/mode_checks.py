@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, verdict
-from numpyro_contour.statistics.blocks import blocks
-from numpyro_contour.statistics.crossings import valleys
 
 # With so many round trips the weight p of a mode has a standard error of .45 p (1 - p).
 _FEWEST_TRIPS = 10
-# Of very many variables every so many-th is looked at.
-_MOST_VARIABLES = 200
 
 
 def crossings(evidence: Evidence) -> list[Verdict]:
     """How often the chains went from one mode of a variable to another and back."""
     if not evidence.weighed or evidence.log_weights.shape[1] < 8:
         return []
-    names, values = evidence.scalars
-    weights = np.exp(evidence.log_weights)
-    stride = max(1, -(-len(names) // _MOST_VARIABLES))
-    of_all = (
-        valleys(x, weights, tuple(in_order))
-        for block in blocks(values[..., ::stride], weights)
-        for x, *in_order in zip(block.values, block.ranked.values, block.ranked.weights)
-    )
-    found = [(i * stride, valley) for i, of_one in enumerate(of_all) for valley in of_one]
+    found = evidence.valleys
     if not found:
         return []
-    worst, valley = min(found, key=lambda pair: pair[1].trips.sum())
+    name, valley = min(found, key=lambda pair: pair[1].trips.sum())
     trips = int(valley.trips.sum())
     words = (
-        f"{names[worst]} has modes near {valley.low:.3g} and {valley.high:.3g}. That "
+        f"{name} has modes near {valley.low:.3g} and {valley.high:.3g}. That "
         f"{valley.share:.0%} of the weight is above {valley.cut:.3g} rests on {trips} "
         f"{'trip' if trips == 1 else 'trips'} from one side to the other and back (limit "
         f"{_FEWEST_TRIPS})."

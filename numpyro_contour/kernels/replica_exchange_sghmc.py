@@ -25,7 +25,8 @@ class ReplicaExchangeSGHMC(Kernel):
     positions; velocities stay with their temperatures.
 
     Args:
-        temperatures, swap_every, swap, correction_factor: as for `ReplicaExchangeSGLD`.
+        temperatures, swap_every, swap: as for `ReplicaExchangeSGLD`.
+        correction_factor, swap_window: as for `ReplicaExchangeSGLD`.
         momentum, friction: as for `SGHMC`.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
         curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`. A
@@ -58,6 +59,7 @@ class ReplicaExchangeSGHMC(Kernel):
         swap_every: int = 1,
         swap: str = "corrected",
         correction_factor: float = 1.0,
+        swap_window: int = 1,
         momentum: float | None = None,
         friction: float | None = None,
         noise: str = "averaged",
@@ -66,5 +68,5 @@ class ReplicaExchangeSGHMC(Kernel):
     ):
         refuse(arguments, "temperature", "`temperatures` takes all of them")
         moves = underdamped_moves(momentum, friction, noise, adjusted)
-        method = ReplicaExchange(temperatures, swap_every, swap, correction_factor)
+        method = ReplicaExchange(temperatures, swap_every, swap, correction_factor, swap_window)
         super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

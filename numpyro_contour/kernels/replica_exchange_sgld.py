@@ -34,6 +34,10 @@ class ReplicaExchangeSGLD(Kernel):
             energies are noisy.
         correction_factor: F > 0; larger ones swap more often, at the price of a bias. Defaults to
             1, which is exact for normal noise.
+        swap_window: rounds of offers for every other pair of neighbours before the pairs between
+            them have their turn, each pair swapping at most once in them. It pays from about five
+            temperatures on where swaps are rare, at the price of a bias. Defaults to 1, even and
+            odd pairs in turn, which has none.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
         curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`.
         init_strategy, chunk_bytes: as for `SGLD`.
@@ -41,7 +45,9 @@ class ReplicaExchangeSGLD(Kernel):
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
 
-    Source: Deng, Feng, Gao, Liang and Lin (2020), Algorithm 1.
+    Source: Deng, Feng, Gao, Liang and Lin (2020), Algorithm 1; Deng, Feng, Karagiannis, Lin and
+    Liang (2021) for energies relative to anchors, the default on minibatches; Deng, Zhang, Feng,
+    Liang and Lin (2023) for `swap_window`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -67,11 +73,12 @@ class ReplicaExchangeSGLD(Kernel):
         swap_every: int = 1,
         swap: str = "corrected",
         correction_factor: float = 1.0,
+        swap_window: int = 1,
         noise: str = "averaged",
         adjusted: bool = False,
         **arguments: Unpack[SharedArguments],
     ):
         refuse(arguments, "temperature", "`temperatures` takes all of them")
         moves = langevin_moves(noise, adjusted)
-        method = ReplicaExchange(temperatures, swap_every, swap, correction_factor)
+        method = ReplicaExchange(temperatures, swap_every, swap, correction_factor, swap_window)
         super().__init__(model, potential_fn, moves=moves, method=method, **arguments)

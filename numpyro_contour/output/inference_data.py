@@ -48,8 +48,10 @@ def to_inference_data(
       positions that the draw stands for, the count `bounded`, `log_normaliser`, that of the
       density by theta of the moment, which `log_weight` contains, and `log_theta` (chain, draw,
       bin), as the draw left it; of replica exchange the `swap_rates` so
-      far (chain, draw, pair) and the estimated variance of the energies' noise, `energy_variance`
-      (chain, draw, replica). `sample_stats` has what is of single draws, without weights and theta;
+      far (chain, draw, pair), the sum of the rejection rates, `communication_barrier`, the
+      `round_trips` of all replicas from the coldest temperature to the hottest and back so far,
+      and the estimated variance of the energies' noise, `energy_variance` (chain, draw, replica).
+      `sample_stats` has what is of single draws, without weights and theta;
     - `energy_partition`, of a contour kernel: `lower_edge` and `upper_edge` of each bin in nats,
       the last `theta` and the `visits`, all (chain, bin), and what each chain's weights were
       divided by, `log_normaliser` (chain,). The first bin also takes what is below it, the last

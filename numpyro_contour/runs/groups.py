@@ -16,6 +16,7 @@ from numpyro_contour.runs.energies_over_all_rows import full_energies
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.warmup_group import warmup_dataset
 from numpyro_contour.schedules import Constant
+from numpyro_contour.statistics.ladders import communication_barrier
 from numpyro_contour.statistics.weights import NormalisedWeights
 
 #: fields of the state that are exported for each draw
@@ -114,10 +115,15 @@ def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -
 
 
 def _add_swaps(stats: xr.Dataset, run: FinishedRun) -> None:
-    """The swap rates and energy variances of replica exchange, up to each draw."""
+    """The swap rates, energy variances and round trips of replica exchange, up to each draw."""
     for name, dim in (("swap_rates", "pair"), ("energy_variance", "replica")):
         if name in run.fields:
             stats[name] = (("chain", "draw", dim), run.per_draw(name))
+    if "swap_rates" in run.fields:
+        barrier = communication_barrier(1 - run.per_draw("swap_rates"))
+        stats["communication_barrier"] = (("chain", "draw"), barrier)
+    if "round_trips" in run.fields:
+        stats["round_trips"] = (("chain", "draw"), run.per_draw("round_trips"))
 
 
 def _energy_partition(run: FinishedRun, log_normalisers: np.ndarray) -> xr.Dataset:

@@ -150,6 +150,32 @@ def test_what_the_trade_off_counts():
     assert correction.draws_of_equal_rows([result, larger]) == {50: 4, 200: 1}
 
 
+def test_the_noise_relative_to_a_snapshot_is_that_of_minibatches():
+    from benchmarks.minibatches.modes_of_rows.one_column import amplitude
+    from benchmarks.papers.replica_exchange import snapshots
+
+    target = amplitude(500, 20)
+    (y,) = (np.asarray(column, float) for column in target.columns)
+    sd = 3.5 * np.sqrt(500 / 40)
+    energies = [0.5 * ((y - a**2) / sd) ** 2 for a in (1.4, 1.7)]
+    rng = np.random.default_rng(0)
+    rows = rng.integers(500, size=(20_000, 20))
+    seen = 500 / 20 * (energies[1] - energies[0])[rows].sum(1)
+    found = snapshots.variance_by_snapshot(target, np.array([[1.4, 1.7]], np.float32))
+    assert abs(found / seen.var() - 1) < 0.05
+
+
+def test_windows_start_from_the_exact_masses():
+    from benchmarks.papers.replica_exchange import target, windows
+
+    found = windows.windowed(target.CASES[0], 4, has_noise=True, steps=10)
+    assert abs(found.masses.mean() - 0.4) < 0.05
+    assert found.rates.shape == (target.CHAINS, windows.REPLICAS - 1)
+    # Two replicas that swap in half of the rounds make a trip in two of them.
+    some = windows.Windowed(1, False, np.full((2, 1), 0.5), np.array([400.0, 600.0]), np.ones(2))
+    assert some.cells[2:6] == ["0.500", "0.50", "500.0", "500.0"]
+
+
 # ---------------------------------------------------------------- the page
 
 

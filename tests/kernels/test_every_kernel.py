@@ -161,6 +161,13 @@ def test_outputs_take_every_kernel(name):
         assert stats["swap_rates"].dims == ("chain", "draw", "pair")
         assert stats["energy_variance"].shape == (2, 60, 2)
         assert (stats["energy_variance"].values > 0).all()
+        barrier = (1 - stats["swap_rates"].values.astype(float)).sum(-1)
+        np.testing.assert_allclose(stats["communication_barrier"], barrier)
+        trips = stats["round_trips"].values
+        assert trips.shape == (2, 60)
+        assert (np.diff(trips) >= 0).all()
+        np.testing.assert_array_equal(trips[:, -1], mcmc.last_state.round_trips)
+        np.testing.assert_allclose(barrier[:, -1], mcmc.last_state.communication_barrier, rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.papers.replica_exchange import snapshots, windows
 from benchmarks.papers.replica_exchange.adaptive import METHODS, densities, first_claims, row, run
 from benchmarks.papers.replica_exchange.correction import (
     MINIBATCH,
@@ -118,4 +119,8 @@ def main(experiment: Experiment) -> str:
         )
         + "\n"
         + claims_table(slope_claims(traded), "the slides")
+        + "\n"
+        + snapshots.section(experiment.quick)
+        + "\n"
+        + windows.section(CASES[0], steps // 4, experiment.quick)
     )

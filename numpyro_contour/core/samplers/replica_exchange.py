@@ -25,6 +25,7 @@ from numpyro_contour.core.samplers.chain import (
     unweighted_draw,
 )
 from numpyro_contour.core.samplers.energy_noise import energy_noise_of_move
+from numpyro_contour.core.samplers.walkers import Walkers, first_walkers, source_of, walk
 from numpyro_contour.schedules import RobbinsMonro, Schedule
 
 SWAPS = ("corrected", "naive")
@@ -47,11 +48,20 @@ class ReplicaExchangeSamplerState(NamedTuple):
     swaps: jax.Array
     #: estimated variance of the noise of energies in each replica, (R,), 0 if they are exact
     energy_variance: jax.Array
+    #: whether each pair has swapped in the window of rounds that it is in, (R - 1,)
+    has_swapped: jax.Array
+    #: the paths of the replicas through the temperatures, and their round trips
+    walkers: Walkers
 
     @property
     def swap_rates(self) -> jax.Array:
         """The share of the offered swaps that were made, (R - 1,)."""
         return self.swaps / jnp.maximum(self.swap_attempts, 1)
+
+    @property
+    def communication_barrier(self) -> jax.Array:
+        """The sum of the shares of offered swaps that were rejected, ()."""
+        return jnp.sum(1 - self.swap_rates, -1)
 
 
 def replica_exchange(
@@ -63,6 +73,7 @@ def replica_exchange(
     correction_factor: float = 1.0,
     gain: Schedule | None = None,
     noisy: bool = True,
+    swap_window: int = 1,
 ) -> Sampler:
     r"""Chains at temperatures :math:`\tau_1 < \dots < \tau_R`, and swaps between neighbours.
 
@@ -75,7 +86,11 @@ def replica_exchange(
     The last term corrects for noise of the energies. With F = 1 the swap is exact if the noise is
     normal with these variances, which are learnt from each move by stochastic approximation. With
     more than two replicas, the pairs (1, 2), (3, 4), ... and the pairs (2, 3), (4, 5), ... take
-    turns.
+    turns, for W rounds each. A pair swaps at most once in such a window. With W = 1 this is the
+    deterministic even-odd scheme, which drives a replica on in its direction until a swap is
+    rejected. A wider window drives it on for longer where swaps are rare, but which of its rounds
+    has the swap depends on the positions: with W > 1 draws are biased, unless the moves between two
+    rounds forget where they were.
 
     Args:
         diffusion: for instance `diffusions.langevin()`. The moves of one with a test, such as
@@ -88,6 +103,8 @@ def replica_exchange(
         gain: schedule of the gain with which the variances are learnt, called with counts from 1.
             None (default) for :math:`k^{-0.8}`.
         noisy: whether energies are noisy. Exact energies need no correction. Defaults to True.
+        swap_window: W, the number of rounds of offers before the other pairs have their turn, each
+            pair swapping at most once. Defaults to 1.
 
     Returns:
         A `Sampler`. Its draws are those of the coldest replica, and they have equal weights, except
@@ -97,7 +114,8 @@ def replica_exchange(
         ValueError: an argument is out of its range.
 
     Source: Deng, Feng, Gao, Liang and Lin (2020), Algorithm 1; Ceperley and Dewing (1999) for the
-    correction; Okabe et al. (2001) for taking turns.
+    correction; Okabe et al. (2001) for taking turns; Syed et al. (2022) for what
+    turns bring about; Deng, Zhang, Feng, Liang and Lin (2023) for windows.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -120,6 +138,7 @@ def replica_exchange(
     corrected = checks.one_of("swap", swap, SWAPS) == "corrected"
     correction_factor = checks.positive("correction_factor", correction_factor)
     noisy = checks.boolean("noisy", noisy)
+    swap_window = checks.integer("swap_window", swap_window, at_least=1)
     gain = _GAIN if gain is None else gain
 
     def init(
@@ -130,11 +149,16 @@ def replica_exchange(
         )
         count = jnp.zeros((num_replicas - 1,), jnp.int32)
         return ReplicaExchangeSamplerState(
-            *_unstacked(replicas), count, count, jnp.zeros((num_replicas,), jnp.result_type(float))
+            *_unstacked(replicas),
+            swap_attempts=count,
+            swaps=count,
+            energy_variance=jnp.zeros((num_replicas,), jnp.result_type(float)),
+            has_swapped=jnp.zeros((num_replicas - 1,), bool),
+            walkers=first_walkers(num_replicas),
         )
 
-    def offered_pairs(replicas: Chain) -> jax.Array:
-        """The pairs that are offered a swap after a step, (R - 1,).
+    def offered_pairs(replicas: Chain, has_swapped: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The pairs that are offered a swap after a step, and that have swapped in this window.
 
         Only pairs where both replicas have just moved. An old energy would bring the same noise
         into a second test, and a position after a refused move has already stood for its time. So
@@ -142,9 +166,12 @@ def replica_exchange(
         """
         steps = replicas.steps[0]
         turn = steps % swap_every == 0
+        number = steps // swap_every - 1
+        has_swapped &= ~(turn & (number % swap_window == 0))
         if num_replicas > 2:
-            turn &= jnp.arange(num_replicas - 1) % 2 == (steps // swap_every - 1) % 2
-        return turn & replicas.accepted[:-1] & replicas.accepted[1:]
+            turn &= jnp.arange(num_replicas - 1) % 2 == (number // swap_window) % 2
+        both_moved = replicas.accepted[:-1] & replicas.accepted[1:]
+        return turn & both_moved & ~has_swapped, has_swapped
 
     def log_acceptance(energy: jax.Array, tau: jax.Array, variance: jax.Array) -> jax.Array:
         colder = 1 / tau[:-1] - 1 / tau[1:]
@@ -181,7 +208,7 @@ def replica_exchange(
             changed = variance + gain(replicas.steps) * (seen - variance)
             variance = jnp.where(replicas.accepted & jnp.isfinite(changed), changed, variance)
 
-        offered = offered_pairs(replicas)
+        offered, has_swapped = offered_pairs(replicas, state.has_swapped)
         log_uniform = jnp.log(random.uniform(keys_move[-1], (num_replicas - 1,)))
         swapping = offered & (
             log_uniform < log_acceptance(replicas.potential_energy, tau, variance)
@@ -192,9 +219,11 @@ def replica_exchange(
         swapped = swapped._replace(memory=_select(_in_swaps(swapping), memory, replicas.memory))
         return ReplicaExchangeSamplerState(
             *_unstacked(swapped),
-            state.swap_attempts + jnp.where(offered, 1, 0),
-            state.swaps + jnp.where(swapping, 1, 0),
-            variance,
+            swap_attempts=state.swap_attempts + jnp.where(offered, 1, 0),
+            swaps=state.swaps + jnp.where(swapping, 1, 0),
+            energy_variance=variance,
+            has_swapped=has_swapped | swapping,
+            walkers=walk(state.walkers, swapping),
         )
 
     def observe(state: ReplicaExchangeSamplerState) -> Draw:
@@ -207,7 +236,9 @@ def replica_exchange(
         )
         own = state.hotter
         hotter = everywhere._replace(memory=own.memory, guard=own.guard)
-        return state._replace(chain=chain, hotter=hotter)
+        # Nobody has come through the ladder to where all are put.
+        walkers = first_walkers(num_replicas)._replace(round_trips=state.walkers.round_trips)
+        return state._replace(chain=chain, hotter=hotter, walkers=walkers)
 
     return Sampler(init, step, observe, relocate)
 
@@ -257,8 +288,7 @@ def _swap_positions(replicas: Chain, swapping: jax.Array) -> Chain:
     Positions take their energies and gradients along. Memory, guard and counts stay with the
     temperature.
     """
-    up, down = jnp.pad(swapping, (0, 1)), jnp.pad(swapping, (1, 0))
-    source = jnp.arange(len(up)) + jnp.where(up, 1, 0) - jnp.where(down, 1, 0)
+    source = source_of(swapping)
     here = (replicas.position, replicas.potential_energy, replicas.gradient)
     position, energy, gradient = jax.tree.map(lambda x: x[source], here)
     return replicas._replace(position=position, potential_energy=energy, gradient=gradient)

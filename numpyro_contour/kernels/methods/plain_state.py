@@ -93,3 +93,13 @@ class ReplicaExchangeState(SGLDState):
     def energy_variance(self) -> jax.Array:
         """Estimated variance of the noise of each replica's energies, (R,)."""
         return self.sampler.energy_variance
+
+    @property
+    def round_trips(self) -> jax.Array:
+        """Trips of all replicas from the coldest temperature to the hottest and back, so far."""
+        return self.sampler.walkers.round_trips.sum(-1)
+
+    @property
+    def communication_barrier(self) -> jax.Array:
+        """The sum of the rejection rates 1 - `swap_rates` of all pairs."""
+        return self.sampler.communication_barrier

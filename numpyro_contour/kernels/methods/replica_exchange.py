@@ -57,16 +57,19 @@ class ReplicaExchange(Method):
     swap: str = "corrected"
     #: above 0; larger ones swap more often, with a bias
     correction_factor: float = 1.0
+    #: rounds of offers before the other pairs have their turn; above 1 with a bias
+    swap_window: int = 1
 
     # Hot replicas leave the place where tuning has ended, and the variance of energies is learnt.
     settles = True
-    fields = (*Method.fields, "swap_rates", "energy_variance")
+    fields = (*Method.fields, "swap_rates", "energy_variance", "round_trips")
 
     def __post_init__(self) -> None:
         assert self.ladder
         checks.integer("swap_every", self.swap_every, at_least=1)
         checks.one_of("swap", self.swap, SWAPS)
         checks.positive("correction_factor", self.correction_factor)
+        checks.integer("swap_window", self.swap_window, at_least=1)
 
     @cached_property
     def ladder(self) -> tuple[Schedule, ...]:
@@ -82,6 +85,7 @@ class ReplicaExchange(Method):
             "swap_every": int(self.swap_every),
             "swap": self.swap,
             "correction_factor": float(self.correction_factor),
+            "swap_window": int(self.swap_window),
         }
 
     def check_temperature(self, temperature: Any, schedule: Schedule) -> Schedule:
@@ -101,6 +105,7 @@ class ReplicaExchange(Method):
             self.swap,
             self.correction_factor,
             noisy=setup.noisy,
+            swap_window=self.swap_window,
         )
 
     def state(self, z: Any, window: Window, carried: Carried) -> ReplicaExchangeState:

@@ -121,6 +121,22 @@ def test_naive_swaps_are_biased_by_noise(noise):
 
 
 @pytest.mark.slow
+def test_a_wide_window_is_biased_where_moves_do_not_forget():
+    """Which round of a window has the swap depends on the modes: turns of one round know none."""
+    start = jnp.where(jnp.arange(40) % 5 < 2, -4.0, 3.0)
+    energy = lambda key, x: jax.value_and_grad(two_modes)(x)
+    mass = {}
+    for window in (1, 8):
+        sampler = of(0.03, (1.0, 3.0, 10.0), noisy=False, swap_window=window)
+        x, _ = run(sampler, energy, start, windows=1000, num_steps=20)
+        mass[window] = across_chains((x < -0.5).mean(1))
+    (plain, error), (wide, other_error) = mass[1], mass[8]
+    assert error < 0.012
+    assert abs(plain - MASS_LEFT) < 4 * error
+    assert wide - MASS_LEFT > max(0.05, 5 * other_error)
+
+
+@pytest.mark.slow
 def test_exact_energies_find_the_mass_of_both_modes():
     x, state = run(
         of(0.1, (1.0, 3.0, 9.0), noisy=False),
@@ -270,6 +286,30 @@ def test_even_and_odd_pairs_take_turns(positions, orders):
         np.testing.assert_array_equal(state.swap_attempts, turns[: len(order) - 1])
 
 
+def test_a_pair_swaps_once_in_a_window():
+    sampler = of(1e-6, (1.0, 2.0, 4.0), noisy=False, swap_window=2)
+    state = at_positions(sampler, [30.0, 20.0, 10.0])
+    orders = [(20, 30, 10)] * 2 + [(20, 10, 30)] * 2 + [(10, 20, 30)] * 4
+    # A pair that has swapped is not asked again; one that has not is asked in all rounds.
+    attempts = [(1, 0), (1, 0), (1, 1), (1, 1), (2, 1), (2, 1), (2, 2), (2, 3)]
+    for number, (order, asked) in enumerate(zip(orders, attempts)):
+        state = sampler.step(random.split(random.key(number)), state, square)
+        np.testing.assert_allclose(positions_of(state), order, atol=0.5)
+        np.testing.assert_array_equal(state.swap_attempts, asked)
+    np.testing.assert_array_equal(state.swaps, [2, 1])
+    np.testing.assert_array_equal(state.walkers.at, [2, 1, 0])
+
+
+def test_windows_are_counted_in_rounds_of_offers():
+    sampler = of(1e-6, (1.0, 2.0, 4.0), noisy=False, swap_window=2, swap_every=3)
+    state = at_positions(sampler, [1.0, 20.0, 300.0])
+    attempts = []
+    for number in range(15):
+        state = sampler.step(random.split(random.key(number)), state, square)
+        attempts.append(state.swap_attempts.tolist())
+    assert attempts[2::3] == [[1, 0], [2, 0], [2, 1], [2, 2], [3, 2]]
+
+
 def test_swaps_are_offered_every_so_many_steps():
     sampler = of(1e-6, (1.0, 3.0), swap_every=3)
     state = at_positions(sampler, [1.0, 2.0])
@@ -323,7 +363,10 @@ def test_energies_are_shifted_renewed_and_placed_in_all_replicas():
     np.testing.assert_allclose(renewed.hotter.gradient, [1.0, 2.0])
 
     chain = state.chain._replace(position=jnp.asarray(7.0), potential_energy=jnp.asarray(49.0))
-    placed = sampler.relocate(state, chain)
+    walked = state.walkers._replace(at=jnp.array([2, 0, 1]), round_trips=jnp.array([3, 1, 0]))
+    placed = sampler.relocate(state._replace(walkers=walked), chain)
+    np.testing.assert_array_equal(placed.walkers.at, [0, 1, 2])
+    np.testing.assert_array_equal(placed.walkers.round_trips, [3, 1, 0])
     np.testing.assert_array_equal(positions_of(placed), 7.0)
     np.testing.assert_array_equal(placed.hotter.potential_energy, 49.0)
     for name in ("memory", "guard"):
@@ -347,6 +390,7 @@ def test_energies_are_shifted_renewed_and_placed_in_all_replicas():
         ("correction_factor", 0.0),
         ("swap_every", 0),
         ("swap_every", 1.5),
+        ("swap_window", 0),
         ("noisy", 1),
     ],
 )
