@@ -34,13 +34,15 @@ def curvature(evidence: Evidence) -> list[Verdict]:
             "no second derivatives, or it would take long."
         )
         return [unknown(name, why)]
-    figure, elsewhere = float(np.quantile(lowest, _QUANTILE)), max(float(np.median(even)), 1e-9)
-    times = figure / elsewhere
+    figure, elsewhere = float(np.quantile(lowest, _QUANTILE)), float(np.median(even))
+    # In heavy tails the energy is bent the other way: what is narrower than that is no mode.
+    is_bent = elsewhere > 0
+    times = figure / elsewhere if is_bent else 0.0
     limit = _CLIPPED_WALLS if times > _OF_ITS_OWN else _UNSTABLE
+    compared = f", {times:.2g} times as much as at other draws" if is_bent else ""
     words = (
         f"At the draws of the lowest energies step size times curvature is {figure:.2g} of the "
-        f"value from which on steps are unstable (limit {limit:g}), {times:.2g} times as much as "
-        "at other draws."
+        f"value from which on steps are unstable (limit {limit:g}){compared}."
     )
     return [verdict(name, figure, limit, figure > limit, words, _advice(evidence))]
 

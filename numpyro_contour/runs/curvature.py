@@ -22,10 +22,10 @@ from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
 from numpyro_contour.runs.draw_temperatures import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 
-# Draws of a chain: so many of the lowest energies, and as many evenly spaced ones; fewer where all
-# chains together would have more than the third number.
+# Draws of a chain: so many of the lowest energies, and as many of even weight; fewer where all
+# chains together would have more of either than the second number.
 _LOWEST, _MOST = 8, 64
-# A chain with fewer draws, or less than this number of draws with lowest energies, tells nothing.
+# A chain with fewer draws, and fewer draws of the lowest energies in all, tell nothing.
 _FEWEST_OF_CHAIN, _FEWEST = 50, 8
 # Products with the Hessian at a draw: an eigenvalue that stands out is found by three or four, the
 # largest of an even spectrum is a tenth too low after eight.
@@ -49,10 +49,10 @@ def curvature(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | None:
 
     Returns:
         The variables `lowest`, at the draws of the lowest energies of each chain, and `even`, at
-        evenly spaced draws, both (chain, place), not a number for chains beyond the first 64 evenly
-        spaced ones. None where moves were accepted by
-        Metropolis-Hastings or preconditioned by "rmsprop", where there are too few draws, no
-        temperature or no second derivatives, and where it would take long.
+        draws of even weight, both (chain, place); of more than 64 chains evenly spaced ones, and
+        not a number for others. None where moves were accepted by Metropolis-Hastings or
+        preconditioned by "rmsprop", where there are too few draws, no temperature or no second
+        derivatives, and where it would take long.
     """
     scales = run.move_scales()
     if scales is None or final_temperature(run) <= 0:
@@ -62,13 +62,15 @@ def curvature(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | None:
         return None
     try:
         products = AtDraws(run, _tridiagonal, of_chains=scales)
-        chains, draws = _places(
-            run, usable, int(min(_MOST, _OPERATIONS // products.operations / 2))
-        )
-        if chains.size < 2 * _FEWEST:
-            return None
+    except Exception:  # of what is computed outside of JAX there are no second derivatives
+        return None
+    at_most = int(min(_MOST, _OPERATIONS // products.operations / 2))
+    chains, draws = _places(run, np.where(usable, log_weights, -np.inf), at_most)
+    if chains.size < 2 * _FEWEST:
+        return None
+    try:
         found = products.at((chains.ravel(), draws.ravel()))
-    except Exception:  # of functions with a gradient of their own there are no second derivatives
+    except Exception:  # which other passes over the model tell of
         return None
     step_size = run.per_draw("step_size")[chains, draws].astype(np.float64)
     largest = _largest_eigenvalues(*found).reshape(chains.shape)
@@ -81,18 +83,22 @@ def curvature(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | None:
     )
 
 
-def _places(run: FinishedRun, usable: np.ndarray, at_most: int) -> tuple[np.ndarray, np.ndarray]:
+def _places(
+    run: FinishedRun, log_weights: np.ndarray, at_most: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Chains and draws, (chains, places): those of the lowest energies, then even ones."""
     energies = run.per_draw("potential_energy_estimate")
-    number = len(usable)
+    number = len(log_weights)
     chosen = np.linspace(0, number - 1, min(number, max(at_most, 1))).round().astype(int)
     of_chain = min(_LOWEST, at_most // len(chosen))
     draws = []
     for chain in chosen:
-        with_weight = np.flatnonzero(usable[chain])
+        with_weight = np.flatnonzero(np.isfinite(log_weights[chain]))
         by_energy = with_weight[np.argsort(energies[chain, with_weight], kind="stable")]
-        evenly = np.linspace(0, with_weight.size - 1, of_chain).round().astype(int)
-        draws.append(np.concatenate([by_energy[:of_chain], with_weight[evenly]]))
+        # Even in their weights: a flattened chain is often where others hardly are.
+        shares = np.exp(log_weights[chain] - log_weights[chain].max()).cumsum()
+        levels = (np.arange(of_chain) + 0.5) / max(of_chain, 1) * shares[-1]
+        draws.append(np.concatenate([by_energy[:of_chain], np.searchsorted(shares, levels)]))
     places = np.array(draws, int)
     return np.broadcast_to(chosen[:, None], places.shape), places
 

@@ -109,8 +109,19 @@ def test_the_draws_of_the_lowest_energies():
         at = x[chain, np.argsort(energies[chain], kind="stable")[:8]]
         exact = STEP * 12 * (at**2).max(1) / 2
         np.testing.assert_allclose(found["lowest"][chain], exact, rtol=1e-3)
-        at = x[chain, np.linspace(0, DRAWS - 1, 8).round().astype(int)]
+        at = x[chain, np.arange(3.75, DRAWS, 7.5).astype(int)]
         np.testing.assert_allclose(found["even"][chain], STEP * 6 * (at**2).max(1), rtol=1e-3)
+
+
+def test_draws_of_even_weight():
+    """Where half of the draws have a weight near 0, none of the even draws is among them."""
+    quartic = lambda x: jnp.sum(x**4)
+    weights = np.full((CHAINS, DRAWS), -20.0)
+    weights[:, ::2] = 0.0
+    found = of(SGLD(potential_fn=quartic, step_size=STEP), weights)
+    x = np.asarray(plain_run().samples, np.float64)[:, ::2]
+    at = x[:, np.arange(1.875, 30, 3.75).astype(int)]
+    np.testing.assert_allclose(found["even"], STEP * 6 * (at**2).max(-1), rtol=1e-3)
 
 
 def test_eigenvalues_that_stand_out_of_many():
@@ -201,6 +212,7 @@ def places(value, of_quarter=None):
         (places(0.3), places(0.05), "good", 1.0),
         (places(0.3), places(0.04), "bad", 0.25),
         (places(0.24), places(0.01), "good", 0.25),
+        (places(0.9), places(-0.1), "good", 1.0),
         (places(np.nan, of_quarter=1.1), places(0.2), "bad", 1.0),
         (places(np.nan), places(0.2), "not checked", np.nan),
         (None, None, "not checked", np.nan),
