@@ -249,10 +249,10 @@ def two_widths(wide, narrow, size=1, sd=0.3):
     return potential
 
 
-def report(name, potential, start, seed=0, draws=300, **arguments):
-    kernel = getattr(numpyro_contour, name)(potential_fn=potential, **arguments)
+def report(name, potential, start, seed=0, draws=300):
+    kernel = getattr(numpyro_contour, name)(potential_fn=potential)
     mcmc = models.run(
-        kernel, seed, chains=4, samples=draws, warmup=300, chain_method="vectorized",
+        kernel, seed, chains=4, samples=draws, warmup=draws, chain_method="vectorized",
         init_params=jnp.asarray(start),
     )  # fmt: skip
     return diagnose(mcmc)
