@@ -133,6 +133,16 @@ MUTANTS = [
             ("runs/groups.py", "moved / steps", "steps / moved"),
         )
     ),
+    *(
+        Mutant(place, old, new, "runs/test_curvature.py")
+        for place, old, new in (
+            ("kernels/moves.py", "return 2 * (1 + momentum", "return 2 * (1 - momentum"),
+            ("runs/curvature.py", "by_energy[:of_chain]", "by_energy[-of_chain:]"),
+            ("runs/curvature.py", "root * slope(factor, image)", "slope(factor, image)"),
+            ("runs/curvature.py", "image - (basis @ image) @ basis", "image"),
+            ("diagnosis/curvature_checks.py", "figure > limit", "figure > _UNSTABLE"),
+        )
+    ),
     Mutant("adaptation/whitening.py", "clip(1 - noisy", "clip(1 + noisy", "adaptation"),
     Mutant(
         "adaptation/whitening.py", "jnp.sqrt(1 + shares)", "jnp.sqrt(1 + 0 * shares)", "adaptation"

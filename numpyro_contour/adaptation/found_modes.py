@@ -98,7 +98,9 @@ def with_modes(
 
     found, _ = lax.scan(add, found, shapes)
     log_share = jnp.where(found.modes.known, _EVENNESS * found.log_mass, 0.0)
-    log_share = jnp.maximum(log_share - jnp.max(log_share, where=found.modes.known, initial=-jnp.inf), _LEAST_SHARE)
+    log_share = jnp.maximum(
+        log_share - jnp.max(log_share, where=found.modes.known, initial=-jnp.inf), _LEAST_SHARE
+    )
     return found._replace(modes=found.modes._replace(log_share=log_share))
 
 

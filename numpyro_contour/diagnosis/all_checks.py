@@ -8,6 +8,7 @@ import xarray as xr
 
 from numpyro_contour.diagnosis import (
     chain_checks,
+    curvature_checks,
     gradient_checks,
     ladder_checks,
     mixing_checks,
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     warmup_checks.warmup,
     step_checks.multiplier,
     step_checks.guard,
+    curvature_checks.curvature,
     partition_checks.partition,
     step_checks.multiplier_bound,
     mixing_checks.length,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour.adaptation.relaxation_times import RelaxationTimes, relaxation_times
+from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, log_psi_at_nodes
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.contour_state import ContourState
@@ -101,3 +102,19 @@ def relaxation_times_of(kernel: Kernel, state: Any) -> RelaxationTimes | None:
         *(warmup.tuning, warmup.draw_moments, parts.num_steps, temperature),
         *(found.reach, found.fastest),
     )
+
+
+def move_scales_of(kernel: Kernel, state: Any) -> tuple[Any, jax.Array] | None:
+    """L and the diagonal of D of one chain, whose moves are preconditioned by L D L'.
+
+    None where moves are accepted by Metropolis-Hastings, or follow the gradients by "rmsprop".
+    """
+    parts = kernel.parts
+    by_barrier = parts.settings.get("barrier") is not None
+    if parts.moves.adjusted or by_barrier or parts.scaling.by_rmsprop:
+        return None
+    if parts.scaling.is_found:
+        tuning = state.warmup.tuning
+        return tuning.factor, tuning.preconditioner
+    given = parts.scaling.given_preconditioner(state.z)
+    return (), jnp.ones_like(ravel(state.z)) if given is None else given

@@ -73,9 +73,7 @@ class Jumping(NamedTuple):
     made: jax.Array
 
 
-def jumps_of_a_draw(
-    found: FoundModes, steps: jax.Array, num_steps: int, share: float
-) -> Jumping:
+def jumps_of_a_draw(found: FoundModes, steps: jax.Array, num_steps: int, share: float) -> Jumping:
     """The jumps of the next draw: none as long as there are not two modes.
 
     Args:

@@ -51,6 +51,11 @@ def langevin_step(tuning: Tuning, temperature: jax.Array, found_preconditioner: 
     return FoundStep(step_size, step_size)
 
 
+def stable_langevin_step(step_size: Any) -> float:
+    """2, the product of step size and curvature from which on Langevin moves are unstable."""
+    return 2.0
+
+
 @dataclass(frozen=True)
 class Moves:
     """How a step moves.
@@ -81,6 +86,9 @@ class Moves:
     #: where moves are accepted by Metropolis-Hastings, so that energies must be exact, the mean
     #: acceptance that the warm-up aims at; None where they are not
     aims_at: float | None = None
+    #: from a step size to the product of it and a curvature from which on moves are unstable in a
+    #: quadratic potential energy, where M is 1; by default that of Langevin moves
+    stable_below: Callable[[Any], Any] = stable_langevin_step
 
     @property
     def adjusted(self) -> bool:
@@ -153,6 +161,7 @@ def underdamped_moves(
         partial(underdamped, momentum, friction, noise),
         {"noise": noise, "adjusted": False} | given,
         partial(_step_with_momentum, momentum, friction, largest),
+        stable_below=partial(_stable_with_momentum, momentum, friction),
     )
 
 
@@ -187,6 +196,7 @@ def nose_hoover_moves(momentum: float | None = None, noise: str = "averaged") ->
         partial(_step_with_momentum, momentum, None, largest),
         settles=True,
         needs_temperature=True,
+        stable_below=partial(_stable_with_momentum, momentum, None),
     )
 
 
@@ -236,3 +246,13 @@ def _step_with_momentum(
     step_size = jnp.minimum((1 + c) * of_langevin, limit)
     forgets = 1 - momentum_coefficient(momentum, friction, step_size)
     return FoundStep(step_size, step_size / forgets, forgets)
+
+
+def _stable_with_momentum(momentum: float | None, friction: float | None, step_size: Any) -> Any:
+    r"""The product :math:`2 (1 + c)` of step size and curvature, from which on moves are unstable.
+
+    Both noises, and a thermostat at its balance, move positions by
+    :math:`x_{k+1} = (1 + c - \epsilon h)\, x_k - c\, x_{k-1}` and noise where the curvature is h,
+    whose larger root leaves -1 there.
+    """
+    return 2 * (1 + momentum_coefficient(momentum, friction, step_size))

@@ -14,6 +14,7 @@ from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.diagnosis.report import Report
 from numpyro_contour.output.chosen_chains import report_on
+from numpyro_contour.runs.curvature import curvature
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -106,8 +107,12 @@ def groups_of(
     groups |= run_groups(run, weights, energy, collect_theta)
     groups["posterior"].attrs |= attributes(run)
     groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
-    # Programs are compiled for these two, which takes longer than all else.
-    for name, made in (("equipartition", equipartition), ("gradient", gradient_along_lines)):
+    # Programs are compiled for these three, which takes longer than all else.
+    for name, made in (
+        ("equipartition", equipartition),
+        ("gradient", gradient_along_lines),
+        ("curvature", curvature),
+    ):
         of_draws = functools.partial(made, run, weights.log_weights)
         found = _once(run, (name, theta, energy), of_draws)
         if found is not None:

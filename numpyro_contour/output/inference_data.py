@@ -80,6 +80,10 @@ def to_inference_data(
     - `gradient`: along up to 32 lines between draws of a chain, the difference `rise` of the
       potential energies at the ends in nats, and `jump`, how much of the energy's way the gradient
       does not explain: 0 where it is the energy's slope. Left out where that would take long;
+    - `curvature`: step size times the largest curvature of the potential energy in the coordinates
+      of the preconditioner, over the value from which on moves are unstable, at the draws of the
+      `lowest` energies and at `even` ones, (chain, place). Left out where moves are adjusted, where
+      there are no second derivatives, or where that would take long;
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 

@@ -36,9 +36,11 @@ class AtDraws:
         function: `(energy_and_gradient, *positions) -> arrays`, of one position as a vector for
             each of `ends`.
         ends: how many draws the function takes. Defaults to 1.
+        of_chains: arrays with the chain as first axis. The function takes those of the first
+            draw's chain before the positions. None (default) for no such argument.
     """
 
-    def __init__(self, run: FinishedRun, function: Callable, ends: int = 1):
+    def __init__(self, run: FinishedRun, function: Callable, ends: int = 1, of_chains: Any = None):
         draws = run.fields.get("unconstrained")
         as_vectors = draws is not None and np.shape(draws)[-1] > 0
         if not as_vectors:
@@ -46,19 +48,22 @@ class AtDraws:
             if run.model is not None:
                 draws = {name: draws[name] for name in run.like}
 
-        def of_draws(*chosen: Any) -> Any:
+        def of_draws(chain: jax.Array, *chosen: Any) -> Any:
+            known = () if of_chains is None else (jax.tree.map(lambda x: x[chain], of_chains),)
             if run.model is None:
-                return function(_of_function(run.exact_energy()), *map(ravel, chosen))
+                return function(_of_function(run.exact_energy()), *known, *map(ravel, chosen))
             full_data = run.full_data(run.model_args, run.model_kwargs)
             if not as_vectors:
                 chosen = tuple(
                     ravel(unconstrained(full_data.potential, draw, run.like)) for draw in chosen
                 )
-            return function(full_data.energy_and_gradient, *chosen)
+            return function(full_data.energy_and_gradient, *known, *chosen)
 
         self._draws = draws
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), draws)
-        self._trace, shapes = jax.make_jaxpr(of_draws, return_shape=True)(*[one] * ends)
+        self._trace, shapes = jax.make_jaxpr(of_draws, return_shape=True)(
+            np.int32(0), *[one] * ends
+        )
         self._shape = jax.tree.structure(shapes)
         #: elementary operations of one evaluation
         self.operations = operations(self._trace.jaxpr)
@@ -79,6 +84,7 @@ class AtDraws:
         # Selected where the draws are stored: the others must not be moved to a device.
         leaves = jax.tree.leaves(self._draws)
         kept = [leaf[rows, columns] for rows, columns in places for leaf in leaves]
+        kept = [np.asarray(places[0][0], np.int32), *kept]
         results = [np.asarray(x, np.float64) for x in of_all(kept, self._trace.consts)]
         return jax.tree.unflatten(self._shape, results)
 

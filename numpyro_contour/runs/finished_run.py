@@ -245,6 +245,17 @@ class FinishedRun:
         found = jax.vmap(partial(after_run.relaxation_times_of, self.kernel))(self.state)
         return None if found is None else RelaxationTimes(*[np.asarray(x, float) for x in found])
 
+    def move_scales(self) -> Any:
+        """L and the diagonal of D by chain, whose moves are preconditioned by L D L'.
+
+        None where moves are accepted by Metropolis-Hastings, or follow the gradients by "rmsprop".
+        """
+        return jax.vmap(partial(after_run.move_scales_of, self.kernel))(self.state)
+
+    def stable_below(self, step_size: np.ndarray) -> np.ndarray:
+        """The product of step size and curvature from which on moves are unstable."""
+        return np.asarray(self.kernel.parts.moves.stable_below(step_size), np.float64)
+
 
 def is_mcmc(data: Any) -> bool:
     """Whether this is an `MCMC` and not what `to_inference_data` returns."""

@@ -292,7 +292,14 @@ def groups_of(idata):
 def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     mcmc = constrained_runs(name)
     idata = to_inference_data(mcmc)
-    groups = {"posterior", "sample_stats", "observed_data", "equipartition", "gradient"}
+    groups = {
+        "posterior",
+        "sample_stats",
+        "observed_data",
+        "equipartition",
+        "gradient",
+        "curvature",
+    }
     more = {"energy_partition", "weighted_posterior", "weighted_sample_stats"}
     assert groups_of(idata) == groups | (more if name == "ContourSGLD" else set())
     idata = weighted_only(idata)
@@ -335,8 +342,10 @@ def test_observed_data_are_all_rows(name, constrained_runs):
 def test_draws_of_a_pytree_are_named_after_their_places():
     mcmc = nested_run()
     idata = to_inference_data(mcmc)
-    groups = {"posterior", "sample_stats", "energy_partition", "equipartition", "gradient"}
-    assert groups_of(idata) == groups | {"weighted_posterior", "weighted_sample_stats"}
+    groups = {"posterior", "sample_stats", "energy_partition"}
+    checked = {"equipartition", "gradient", "curvature"}
+    weighted = {"weighted_posterior", "weighted_sample_stats"}
+    assert groups_of(idata) == groups | checked | weighted
     idata = weighted_only(idata)
     samples = mcmc.get_samples(group_by_chain=True)
     leaves = {"a.b": samples["a"]["b"], "c.0": samples["c"][0], "c.1": samples["c"][1]}
