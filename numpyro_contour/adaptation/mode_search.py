@@ -94,7 +94,7 @@ def way_down(key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax
         return jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here), memory
 
     here, memory = lax.fori_loop(0, DESCENT_LENGTH, step, (start, no_pairs(size)))
-    return Bottom(*here, inverse_curvatures(memory))
+    return Bottom(here.position, here.energy, here.gradient, inverse_curvatures(memory))
 
 
 def shape_at(

@@ -20,8 +20,8 @@ from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.jumps import jumps, no_counts
 from numpyro_contour.core.samplers.window import Jumps, Trace, Window, run_window
-from numpyro_contour.kernels.jumping import Jumping
 from numpyro_contour.kernels.anchors import anchored_on_new_data
+from numpyro_contour.kernels.jumping import Jumping
 from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.start import find_position

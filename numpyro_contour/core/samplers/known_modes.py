@@ -87,7 +87,7 @@ def times(factors: jax.Array, vectors: jax.Array) -> jax.Array:
 
 
 def standardised(modes: Modes, position: jax.Array) -> jax.Array:
-    """z of a position in each mode, (K, d)."""
+    """Z of a position in each mode, (K, d)."""
     return times(modes.inverse, position - modes.mean)
 
 
