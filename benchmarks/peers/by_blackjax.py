@@ -18,7 +18,7 @@ from jax import random
 
 from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first, without_compiling
 from benchmarks.peers.ours import NUM_STEPS, WARMUP, tuned
-from benchmarks.peers.targets import Target
+from benchmarks.peers.target import Target
 from numpyro_contour import robbins_monro
 
 #: settings of the examples in blackjax's documentation of sgld and sghmc

@@ -16,7 +16,7 @@ from jax import random
 
 from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first
 from benchmarks.peers.ours import NUM_STEPS, WARMUP, tuned
-from benchmarks.peers.targets import Target
+from benchmarks.peers.target import Target
 
 #: as many local as global steps, as in flowMC's quickstart, with more training than there
 LOCAL_STEPS, GLOBAL_STEPS, TRAINING_LOOPS, EPOCHS = 100, 100, 20, 5

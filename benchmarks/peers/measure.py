@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.peers.methods import Method, Outcome, run
 from benchmarks.peers.ours import tuned
-from benchmarks.peers.targets import Target
+from benchmarks.peers.target import Target
 
 #: the method whose seconds the others get
 REFERENCE = "ContourSGLD"

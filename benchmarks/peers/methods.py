@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks.peers.targets import Target
+from benchmarks.peers.target import Target
 from benchmarks.shared.tables import total_variation
 from benchmarks.shared.timing import Result, timed
 

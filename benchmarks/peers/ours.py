@@ -12,21 +12,38 @@ from numpyro.infer import MCMC, NUTS
 
 import numpyro_contour
 from benchmarks.peers.methods import CHAINS, RUNS, Drawn, Method, chains_first, without_compiling
-from benchmarks.peers.targets import Target
+from benchmarks.peers.target import Target
 from benchmarks.shared import runs
 from benchmarks.shared.runs import KERNELS
 from numpyro_contour import EnergyPartition
+from numpyro_contour.kernels.jumping import SHARE
 
 NUM_STEPS = 10
 #: share of the gradients that is spent on warm-up
 WARMUP = 0.1
+#: share of the warm-up's gradients that its searches for modes take at most
+SEARCHES = 0.15
+
+
+def steps_of(name: str, target: Target, gradients: int, jumps: bool = True) -> int:
+    """How many steps of a kernel so many gradients are, with those of searches and jumps.
+
+    Each try to jump takes a gradient for each chain at each temperature. Chains search for modes
+    on every posterior, but jump only where they know two: it is assumed that they do where there
+    are two.
+    """
+    each = float(KERNELS[name])
+    if jumps and not name.startswith("Cyclical"):
+        each *= 1 + (SHARE if target.multimodal else 0.0) + SEARCHES * WARMUP
+    return int(gradients / each)
 
 
 def sample(
     name: str, target: Target, gradients: int, chains: int = CHAINS * RUNS, **settings: Any
 ) -> MCMC:
-    """A finished run of a kernel; the gradients include its warm-up."""
-    draws = gradients // (NUM_STEPS * KERNELS[name])
+    """A finished run of a kernel; the gradients include its warm-up and its tries to jump."""
+    jumps = settings.get("jumps") is not False
+    draws = steps_of(name, target, gradients, jumps) // NUM_STEPS
     warmup = round(WARMUP * draws)
     kernel = getattr(numpyro_contour, name)(
         potential_fn=target.potential, num_steps=NUM_STEPS, **settings

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.peers.measure import Compared
 from benchmarks.peers.methods import Method, Outcome
-from benchmarks.peers.targets import Target
+from benchmarks.peers.target import Target
 from benchmarks.shared.pages import made_with
 
 

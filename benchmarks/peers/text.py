@@ -7,9 +7,10 @@ from matplotlib.figure import Figure
 
 from benchmarks.peers.measure import LEAST, MOST, OWN, REFERENCE, Compared
 from benchmarks.peers.methods import CHAINS, RUNS, Outcome
-from benchmarks.peers.ours import GIVEN
-from benchmarks.peers.targets import Target
+from benchmarks.peers.ours import GIVEN, SEARCHES
+from benchmarks.peers.target import Target
 from benchmarks.shared.tables import markdown_table, standard_error
+from numpyro_contour.kernels import jumping
 
 Found = dict[Target, dict[str, Compared]]
 DOCUMENTED, OUR_SETTINGS = "csgld, documented", "csgld, our partition and step"
@@ -176,6 +177,9 @@ def how(fraction: float) -> str:
         f"compilation, which has its own column; {RUNS} runs are made together. At equal seconds, "
         f"a method gets as many gradients as fit into the time of {REFERENCE}, but at most "
         f"{MOST:g} times as many as before, and it is not run if they are fewer than {LEAST:.0%}. "
-        f"Our kernels are given nothing except `num_steps`, and {fraction:.0%} of their gradients "
-        "are warm-up."
+        f"Our kernels are given nothing except `num_steps`, and {fraction:.0%} of their steps are "
+        "warm-up. A try to jump takes a gradient, and there is one every "
+        f"{1 / jumping.SHARE:.0f} steps where two modes are known. They are counted wherever there "
+        f"are several modes, as are the searches for modes, at most {SEARCHES:.0%} of the "
+        "gradients of the warm-up."
     )

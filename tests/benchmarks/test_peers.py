@@ -114,7 +114,7 @@ def test_the_sinusoid_is_integrated_out():
 @pytest.fixture
 def fake():
     from benchmarks.peers.methods import RUNS, Drawn, Method
-    from benchmarks.peers.targets import Target, Truth
+    from benchmarks.peers.target import Target, Truth
 
     truth = Truth(np.array([0.25, 0.75]), np.array([0.5]), np.array([2.0]))
     target = Target(
@@ -328,7 +328,7 @@ def test_quick_forms_write_their_sections(tmp_path):
 
     main(["peers", "--quick", "--output", str(tmp_path)])
     page = (tmp_path / "peers.md").read_text()
-    for section in ("<!-- posteriors -->", "<!-- flights -->"):
+    for section in ("<!-- posteriors -->", "<!-- known_modes -->", "<!-- flights -->"):
         assert section in page
     for method in ("ContourSGLD", "csgld, documented", "HMCECS", "NUTS, all rows"):
         assert f"| {method} | " in page

@@ -23,7 +23,7 @@ from benchmarks.peers.by_others import available, sgmcmcjax_samplers
 from benchmarks.peers.methods import CHAINS as PEERS_CHAINS
 from benchmarks.peers.methods import RUNS
 from benchmarks.peers.ours import draw_nuts
-from benchmarks.peers.targets import Target as Density
+from benchmarks.peers.target import Target as Density
 from benchmarks.shared.runs import quiet, run
 from numpyro_contour import SGLD, robbins_monro
 from numpyro_contour.models.model_potential import ModelPotential
