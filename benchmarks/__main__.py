@@ -47,15 +47,15 @@ def main(argv: list[str] | None = None) -> None:
         nargs="+",
         default=[""],
         metavar="START",
-        help="for peers.posteriors: measure the posteriors with these prefixes, keep the others",
+        help="for peers.posteriors and known_modes: measure those with these prefixes, keep others",
     )
     arguments = parser.parse_args(argv)
     names = list(dict.fromkeys(name for given in arguments.names for name in named(given)))
     for given in arguments.names:
         if not named(given):
             parser.error(f"no benchmark is called {given}; --list prints all")
-    if arguments.only != [""] and names != ["peers.posteriors"]:
-        parser.error("--only goes with peers.posteriors alone")
+    if arguments.only != [""] and names not in (["peers.posteriors"], ["peers.known_modes"]):
+        parser.error("--only goes with peers.posteriors or peers.known_modes alone")
     if arguments.list:
         for name, (page, question) in BENCHMARKS.items():
             print(f"{name:26}{page or 'docs':15}{question}")

@@ -1,11 +1,17 @@
-"""Jumps between modes that the warm-up finds, beside the same kernels without jumps."""
+"""Jumps between modes that the warm-up finds, beside the same kernels without jumps.
+
+`python -m benchmarks peers.known_modes --only START ...` measures only the posteriors whose names
+have these prefixes, and rewrites the section with the lines that are kept of the others.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -113,16 +119,32 @@ def section(rows: list[list[str]]) -> str:
     )
 
 
+def kept_in(folder: Path) -> dict[str, list[str]]:
+    """The lines that were kept, by posterior and kernel."""
+    place = folder / "peers" / "known-modes.json"
+    return json.loads(place.read_text()) if place.exists() else {}
+
+
+def keep(target: Target, kernel: str, line: list[str], folder: Path) -> None:
+    """Add a line to those that are kept, or put it in place of the old one."""
+    lines = kept_in(folder) | {f"{target.name}: {kernel}": line}
+    place = folder / "peers" / "known-modes.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    order = [f"{targets()[number].name}: {name}" for number, name in jobs()]
+    rows = (f"{json.dumps(k)}: {json.dumps(lines[k])}" for k in order if k in lines)
+    place.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
 def main(experiment: Experiment) -> str:
     """The section of the page."""
     if experiment.quick:
         return section([row(targets()[0], KERNEL, measure(0, KERNEL, QUICK))])
-    rows = []
     # The programs that a process has compiled are freed with it.
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
         for number, kernel in jobs():
-            found = pool.submit(measure, number, kernel).result()
-            rows.append(row(targets()[number], kernel, found))
-            seconds = f"{found.with_jumps.seconds:.0f} s, {found.without.seconds:.0f} s"
-            print(*rows[-1], seconds, sep=" | ", flush=True)
-    return section(rows)
+            target = targets()[number]
+            if target.name.startswith(experiment.only):
+                found = pool.submit(measure, number, kernel).result()
+                keep(target, kernel, row(target, kernel, found), experiment.folder)
+                print(*row(target, kernel, found), sep=" | ", flush=True)
+    return section(list(kept_in(experiment.folder).values()))

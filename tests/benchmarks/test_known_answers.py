@@ -29,12 +29,13 @@ def energies(target, x):
     )
 
 
-def agree(target, x, log_proposal):
-    """The truth within five standard errors of importance draws."""
+def agree(target, x, log_proposal, share=0.999):
+    """The truth within five standard errors of importance draws, of which a share is effective."""
     log_w = -energies(target, x) - log_proposal
     w = np.exp(log_w - log_w.max())
     w /= w.sum()
-    assert 1 / (w**2).sum() > 0.3 * len(x)  # draws from another density than the target's
+    # Draws from the density itself have equal weights.
+    assert 1 / (w**2).sum() > share * len(x)
     truth = target.truth
     inside = target.mode(np.asarray(x))[:, None] == np.arange(len(truth.masses))
     values = np.c_[inside, x, (x - truth.means) ** 2]
@@ -111,7 +112,10 @@ def test_two_shells(size):
     x = radius[:, None] * way / np.linalg.norm(way, axis=1)[:, None]
     log_p = stats.norm.logpdf(radius, 2, 0.12) - (size - 1) * np.log(radius)
     x[:, 0] += np.where(rng.random(DRAWS) < 0.5, -3.5, 3.5)
-    agree(target, x, log_p)
+    agree(target, x, log_p, share=0.8)
+    density = lambda r: r ** (size - 1) * math.exp(-0.5 * ((r - 2) / 0.1) ** 2)
+    total, square = (integrate.quad(lambda r, n=n: r**n * density(r), 1, 3)[0] for n in (0, 2))
+    assert target.truth.sds[1] ** 2 == pytest.approx(square / total / size, rel=1e-6)
     # In the middle of a shell, and with no gradient that is not finite.
     middle = jnp.zeros(size).at[0].set(3.5)
     assert float(target.potential(middle)) == pytest.approx(0.5 * 20**2, rel=1e-4)
@@ -128,9 +132,67 @@ def test_egg_box():
     nearest = np.round(x / (2 * np.pi)) * 2 * np.pi
     z = special.ndtri(x / (10 * np.pi))
     log_p = stats.norm.logpdf((x - nearest) / 0.115).sum(1) + stats.norm.logpdf(z).sum(1)
-    agree(target, z, log_p)
+    agree(target, z, log_p, share=0.8)
     borders = ((peaks == 0) | (peaks == 5)).sum(1)
     np.testing.assert_allclose(target.truth.masses, 0.08 / 2**borders, atol=2e-4)
     # The barrier between two peaks: both waves are 0 there, so that 3^5 falls to 2^5.
     fall = energies(target, special.ndtri(np.array([[2.5, 2.5], [2, 2]]) / 5))
     assert fall[0] - fall[1] == pytest.approx(3**5 - 2**5, abs=1)
+
+
+# ---------------------------------------------------------------- gradients of jumps
+
+
+def test_tries_to_jump_and_searches_are_within_the_gradients():
+    pytest.importorskip("blackjax")
+    from benchmarks.peers.ours import NUM_STEPS, sample, steps_of
+    from numpyro_contour.adaptation.mode_search import DESCENT_LENGTH
+
+    mixture, normal = target_of("mixture"), target_of("normal")
+    assert steps_of("CyclicalSGLD", mixture, 1000) == 1000
+    assert steps_of("SGLD", mixture, 1000, jumps=False) == 1000
+    assert steps_of("ReplicaExchangeSGLD", mixture, 1000, jumps=False) == 500
+    assert steps_of("ReplicaExchangeSGLD", mixture, 1115) == 500
+    assert steps_of("SGLD", normal, 1015) == 1000
+    chains, gradients = 4, 10_000
+    mcmc = sample("SGLD", target_of("two components, 30"), gradients, chains=chains)
+    state = mcmc.last_state
+    assert np.asarray(state.warmup.modes.several).all()
+    steps = int(np.asarray(state.sampler.chain.steps)[0])
+    # Of the draws that are kept: one try for each.
+    tried = int(np.asarray(state.warmup.jumps.tried).sum()) / chains
+    assert tried == mcmc.num_samples
+    in_warmup = mcmc.num_warmup
+    descents = int(np.asarray(state.warmup.modes.descents).max()) / chains
+    assert descents >= 1
+    spent = steps + tried + in_warmup + descents * DESCENT_LENGTH
+    assert 0.97 * gradients < spent <= gradients
+    assert steps == NUM_STEPS * (mcmc.num_samples + mcmc.num_warmup)
+
+
+def test_a_line_says_what_was_known_and_what_was_accepted(tmp_path):
+    pytest.importorskip("blackjax")
+    from benchmarks.peers.known_modes import KERNEL, Jumped, jobs, keep, kept_in, row
+    from benchmarks.peers.methods import Method, Outcome
+    from benchmarks.peers.targets import targets
+
+    def outcome(variation):
+        runs = np.full(3, variation)
+        return Outcome(Method(KERNEL, None), runs, 2 * runs, 3 * runs, 1.0, 1.0, 0.0)
+
+    first, second = outcome(0.1), outcome(0.2)
+    several = row(target_of("mixture"), KERNEL, Jumped(first, second, 2, 40, 10))
+    assert several[2:] == [
+        *("100", "2", "0.25", "0.200", "0.400", "0.100 ± 0.000", "0.200 ± 0.000"),
+        *("0.300 ± 0.000", "0.600 ± 0.000"),
+    ]
+    alone = row(target_of("normal"), KERNEL, Jumped(first, second, 1, 0, 0))
+    assert alone[3:9] == ["1", "no tries", "", "", "", ""]
+    names = {target.name for target in targets()}
+    assert {targets()[number].name for number, kernel in jobs() if kernel == KERNEL} == names
+    assert len(names) == len(targets())
+    # Lines are kept in the order of the posteriors, and replaced by new ones.
+    for line in (["old"], several):
+        keep(target_of("normal"), KERNEL, alone, tmp_path)
+        keep(target_of("mixture"), KERNEL, line, tmp_path)
+    assert list(kept_in(tmp_path).values()) == [several, alone]
