@@ -28,8 +28,8 @@ from numpyro_contour.adaptation.found_modes import SLOTS
 KERNEL = "ContourSGLD"
 #: kernels that are also run on some posteriors, by the beginnings of their names
 OTHERS = {
-    "ContourSGHMC": ("mixture", "two modes, 20-d", "two components, 30", "many wells"),
-    "SGLD": ("mixture", "two modes, 20-d", "two components, 30", "many wells"),
+    "ContourSGHMC": ("mixture", "two modes, 20-d", "LogGamma"),
+    "SGLD": ("mixture", "two modes, 20-d", "LogGamma"),
 }
 #: gradients of a chain in the quick form: the warm-up searches for modes once
 QUICK = 10_000
@@ -107,7 +107,7 @@ def section(rows: list[list[str]]) -> str:
     header += ["error of means, jumps", "none"]
     return (
         "## Jumps between modes that are known\n\n"
-        "The posteriors and runs are those of the section before, with nothing given except "
+        "Runs are like those of the section before, with nothing given except "
         f"`num_steps`: {RUNS} runs of {CHAINS} chains, which are made together and so know the "
         f"same modes, {SLOTS} at most. In the columns of 'none' stand the same kernels with "
         "`jumps=False`, which take as many gradients, all of them in steps. Modes known are those "
