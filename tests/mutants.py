@@ -113,6 +113,25 @@ MUTANTS = [
         )
     ),
     *(
+        Mutant("core/samplers/known_modes.py", old, new, "core/samplers/test_jumps.py")
+        for old, new in (
+            ("towards = modes.log_volume - log_share", "towards = -log_share"),
+            ("towards = modes.log_volume - log_share", "towards = modes.log_volume"),
+            ("returns & (jnp.sum(", "(jnp.sum("),
+            ("log_others(origin) - log_others(target)", "0.0"),
+        )
+    ),
+    *(
+        Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_jumps.py")
+        for old, new in (
+            ("chain.potential_energy - found.energy)", "found.energy - chain.potential_energy)"),
+            ("+ here - there", ""),
+            ("log_ratio -= 0.5 * noise", "log_ratio -= 0.0 * noise"),
+            ("log_ratio -= 0.5 * noise", "log_ratio -= 1.0 * noise"),
+            ("if jax.tree.leaves(memory)", "if not jax.tree.leaves(memory)"),
+        )
+    ),
+    *(
         Mutant("core/samplers/adjusted.py", old, new, "core/samplers/test_adjusted.py")
         for old, new in (
             ("energy) / tau", "energy) / tau**2"),
