@@ -158,8 +158,10 @@ _OF_ALL = ("mean", "mass_by_bridge", "mass_by_bridge_mcse")
 
 
 def _mass(mass: float, error: float) -> str:
-    """A mass with its error, with as many digits as the error has."""
+    """A mass with its error."""
     if not np.isfinite(error):
         return f"{mass:.2f} of unknown error"
-    digits = 2 if error == 0 else int(np.clip(np.ceil(-np.log10(error)), 2, 4))
+    if error < 5e-4:  # none, as where a normal is the mode itself
+        return f"{mass:.3f}"
+    digits = 2 if error >= 0.01 else 3
     return f"{mass:.{digits}f} +- {error:.{digits}f}"

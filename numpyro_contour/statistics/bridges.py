@@ -43,8 +43,9 @@ def bridge(log_ratios: np.ndarray, weights: np.ndarray, log_ratios_of_normal: np
     Returns:
         A `Bridge`; its integral is 0 with an unknown error, NaN, where no draw of q is in the mode.
 
-    Source: Meng and Wong (1996), *Simulating ratios of normalizing constants via a simple identity*,
-    for the bridge; Frühwirth-Schnatter (2004) for its error from draws that depend on each other.
+    Source: Meng and Wong (1996), *Simulating ratios of normalizing constants via a simple
+    identity*, for the bridge; Frühwirth-Schnatter (2004), *Estimating marginal likelihoods for
+    mixture and Markov switching models*, for its error from draws that depend on each other.
 
     Example:
         >>> import numpy as np
