@@ -79,9 +79,10 @@ def jumps(evidence: Evidence) -> list[Verdict]:
         for name in ("jumps_tried", "jumps_made")
     )
     share = made.sum() / max(tried.sum(), 1)
+    tries = f"{share:.0%} of {tried.sum():,} tries" if tried.any() else "No tries"
     words = (
-        f"{share:.0%} of {tried.sum():,} tries to jump between the {sizeable.size} modes of "
-        f"{_SIZEABLE:.0%} of the mass or more were made"
+        f"{tries} to jump between the {sizeable.size} modes of {_SIZEABLE:.0%} of the mass or more "
+        "were made"
     )
     # Both ways of a pair together: in the long run as many are made one way as the other.
     of_pairs = np.divide(
@@ -123,7 +124,7 @@ def by_bridges(evidence: Evidence) -> list[Verdict]:
         return []
     worst = int(np.where(is_far, 1 + apart, apart).argmax())
     words = (
-        f"Mode {worst} has {_mass(mass[worst], known.mcse[worst] / total)} of the mass by the "
+        f"The mass of mode {worst} is {_mass(mass[worst], known.mcse[worst] / total)} by the "
         f"weighted draws, and {_mass(bridged[worst], errors[worst])} by bridge sampling within "
         f"each mode, which does not count visits: the largest difference of {told.sum()} modes "
         f"(limit {_APART:g}, by more than {_ERRORS:g} standard errors)."
@@ -160,7 +161,7 @@ _OF_ALL = ("mean", "mass_by_bridge", "mass_by_bridge_mcse")
 def _mass(mass: float, error: float) -> str:
     """A mass with its error."""
     if not np.isfinite(error):
-        return f"{mass:.2f} of unknown error"
+        return f"{mass:.2f} (error unknown)"
     if error < 5e-4:  # none, as where a normal is the mode itself
         return f"{mass:.3f}"
     digits = 2 if error >= 0.01 else 3

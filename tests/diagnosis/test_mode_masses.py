@@ -121,3 +121,18 @@ def test_joined_runs_have_their_modes_in_common_or_none():
     assert of(mode_masses.by_bridges, joined).outcome == "good"
     joined["modes"]["mean"][5:] += 1
     assert [found for check in ALL for found in check(Evidence(joined))] == []
+
+
+def test_no_tries_and_no_round_trips_are_told_in_words():
+    groups = mode_groups([0.75, 0.25], [0.4, 0.6], jumps=0)
+    labels = np.zeros((CHAINS, DRAWS), int)
+    labels[3] = 1
+    stats = groups["sample_stats"].assign(mode=(("chain", "draw"), labels))
+    groups["sample_stats"] = stats
+    assert of(mode_masses.jumps, groups).finding == (
+        "No tries to jump between the 2 modes of 5% of the mass or more were made. Modes 0 (mass "
+        "0.75), 1 (mass 0.25) exchanged none: the masses rest on what chains climbed over."
+    )
+    found = of(mode_masses.by_bridges, groups)
+    assert found.outcome == "bad"
+    assert "The mass of mode 0 is 0.75 (error unknown) by the weighted draws" in found.finding
