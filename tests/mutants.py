@@ -261,13 +261,14 @@ MUTANTS = [
     *(
         Mutant(place, old, new, tests)
         for place, old, new, tests in (
-            ("statistics/bridges.py", "log_p + log_ratios", "log_q + log_ratios", "statistics"),
+            ("statistics/bridges.py", "exp(-_log_h(of_draws", "exp(_log_h(of_draws", "statistics"),
             (
                 "statistics/bridges.py",
                 "influence = shares * (below - mean)",
                 "influence = shares * below",
                 "statistics",
             ),
+            ("statistics/bridges.py", "ddof=1) / np.sqrt(size)", "ddof=1)", "statistics"),
             ("statistics/bridges.py", "np.eye(len(p)) - p", "np.eye(len(p)) + p", "statistics"),
             (
                 "runs/bridges_to_modes.py",

@@ -7,7 +7,7 @@ from scipy import stats
 from numpyro_contour.statistics.bridges import bridge, shares
 
 CHAINS, DRAWS, REPEATS = 4, 200, 200
-SD, EDGE = 0.6, 0.5  # of the density, which ends at the edge: a cell
+SD, EDGE = 1.6, 0.5  # of the density, which ends at the edge: a cell
 LOG_Z = 3.0
 
 
@@ -25,7 +25,7 @@ def correlated(rng, rho):
     return stats.norm.ppf(stats.norm.cdf(x) * stats.norm.cdf(EDGE / SD)) * SD
 
 
-@pytest.mark.parametrize(("rho", "tilt"), [(0.0, 0.0), (0.8, 0.0), (0.0, 0.5)])
+@pytest.mark.parametrize(("rho", "tilt"), [(0.0, 0.0), (0.8, 0.0), (0.0, 0.2)])
 def test_integrals_are_right_within_their_errors(rho, tilt):
     """Also where draws are of exp(tilt x) times the density, and weighted, or depend on others."""
     rng = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def test_integrals_are_right_within_their_errors(rho, tilt):
         # A third of the draws is elsewhere, and does not count.
         elsewhere = rng.uniform(size=x.shape) < 1 / 3
         found = bridge(
-            np.where(elsewhere, -np.inf, log_ratio(x)), weights, log_ratio(rng.normal(size=300))
+            np.where(elsewhere, -np.inf, log_ratio(x)), weights, log_ratio(rng.normal(size=3000))
         )
         scores.append((found.log_integral - LOG_Z) / found.error)
         errors.append(found.error)
