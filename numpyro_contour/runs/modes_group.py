@@ -37,18 +37,19 @@ def modes_dataset(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | Non
         return None
     number = len(known.energy)
     found = mode_shares(labels, log_weights, number)
-    by_normal = np.exp(known.log_integral - known.log_integral.max())
     values = {
         "mean": (("mode", "coordinate"), np.asarray(known.modes.mean, np.float64)),
         "sd": (("mode", "coordinate"), known.sds),
-        "energy": (("mode",), known.energy),
         "mass": (("mode",), found.share),
         "mass_mcse": (("mode",), found.mcse),
         "mass_by_chain": (("chain", "mode"), found.of_chains),
-        "mass_by_normal": (("mode",), by_normal / by_normal.sum()),
-        "log_integral_by_normal": (("mode",), known.log_integral),
         "mode_of_draw": (("chain", "draw"), labels),
     }
+    if run.has_exact_energies:  # by minibatches each was that of its time
+        by_normal = np.exp(known.log_integral - known.log_integral.max())
+        values["energy"] = (("mode",), known.energy)
+        values["mass_by_normal"] = (("mode",), by_normal / by_normal.sum())
+        values["log_integral_by_normal"] = (("mode",), known.log_integral)
     ways = ("chain", "from_mode", "to_mode")
     for name, counted in zip(("jumps_tried", "jumps_made"), run.jumps):
         values[name] = (ways, _between(known, np.asarray(counted)))
