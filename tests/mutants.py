@@ -277,6 +277,44 @@ MUTANTS = [
             ("1 - rates[:, -1]", "rates[:, -1]"),
         )
     ),
+    *(
+        Mutant(place, old, new, tests)
+        for place, old, new, tests in (
+            ("statistics/bridges.py", "exp(-_log_h(of_draws", "exp(_log_h(of_draws", "statistics"),
+            (
+                "statistics/bridges.py",
+                "influence = shares * (below - mean)",
+                "influence = shares * below",
+                "statistics",
+            ),
+            ("statistics/bridges.py", "ddof=1) / np.sqrt(size)", "ddof=1)", "statistics"),
+            ("statistics/bridges.py", "np.eye(len(p)) - p", "np.eye(len(p)) + p", "statistics"),
+            (
+                "runs/bridges_to_modes.py",
+                "log_p[:, None] + squares",
+                "log_p[:, None] - squares",
+                "runs",
+            ),
+            (
+                "runs/bridges_to_modes.py",
+                "inside = cells[:, None] == ",
+                "inside = cells[:, None] != ",
+                "runs",
+            ),
+            ("runs/known_modes.py", "apart[nearest] >= _APART", "apart[nearest] >= 0", "runs"),
+            ("runs/modes_group.py", "cij,cia,cjb->cab", "cij,cia,cjb->cba", "runs"),
+            (
+                "diagnosis/mode_masses.py",
+                "missed[worst] > _MISSED",
+                "missed[worst] > 0",
+                "diagnosis",
+            ),
+            ("diagnosis/mode_masses.py", "(apart > _APART) &", "(apart > 0) &", "diagnosis"),
+            ("diagnosis/mode_masses.py", "bridged / of_bridges", "bridged / 1", "diagnosis"),
+            ("diagnosis/mode_masses.py", "_ERRORS * both", "0 * both", "diagnosis"),
+            ("plots/modes.py", "np.divide(made, tried", "np.divide(tried, made", "plots"),
+        )
+    ),
     Mutant("core/samplers", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"),
     Mutant(
         "core/samplers/contour.py",

@@ -83,11 +83,15 @@ def test_signs_are_turned_and_a_mere_likeness_of_places_is_no_copy():
     found = found_from(banana, [[1.0, 2.2], [-1.0, -2.2]])
     assert found.modes.known.sum() == 2
     to = image(jnp.full(SLOTS, 0.5), found.modes, found.modes.mean[0] + jnp.array([0.3, -0.3]))
-    np.testing.assert_allclose(to.position, -found.modes.mean[0] - jnp.array([0.3, -0.3]), atol=1e-3)
+    np.testing.assert_allclose(
+        to.position, -found.modes.mean[0] - jnp.array([0.3, -0.3]), atol=1e-3
+    )
 
     # Bottoms at mirrored places, but one mode ten times as wide as the other.
-    wide = lambda x: -jnp.logaddexp(
-        -0.5 * jnp.sum((x - 9) ** 2), -0.5 * jnp.sum((x + 9) ** 2) / 100 - 2 * jnp.log(10.0)
+    wide = lambda x: (
+        -jnp.logaddexp(
+            -0.5 * jnp.sum((x - 9) ** 2), -0.5 * jnp.sum((x + 9) ** 2) / 100 - 2 * jnp.log(10.0)
+        )
     )
     found = found_from(wide, [[8.0, 10.0], [-8.0, -10.0]])
     assert found.modes.known.sum() == 2

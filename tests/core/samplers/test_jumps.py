@@ -167,7 +167,9 @@ def test_a_map_has_the_determinant_and_the_way_back_that_it_says():
 
 
 @pytest.mark.parametrize(
-    "diffusion", [langevin(), underdamped(0.9), leapfrog()], ids=["langevin", "momentum", "leapfrog"]
+    "diffusion",
+    [langevin(), underdamped(0.9), leapfrog()],
+    ids=["langevin", "momentum", "leapfrog"],
 )
 def test_a_chain_that_jumps_at_every_step_has_the_spread_of_each_mode(diffusion):
     # What the last step of a chain has left in its memory belongs to the place that it left.
