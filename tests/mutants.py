@@ -113,6 +113,25 @@ MUTANTS = [
         )
     ),
     *(
+        Mutant("core/samplers/known_modes.py", old, new, "core/samplers/test_jumps.py")
+        for old, new in (
+            ("towards = modes.log_volume - log_share", "towards = -log_share"),
+            ("towards = modes.log_volume - log_share", "towards = modes.log_volume"),
+            ("returns & (jnp.sum(", "(jnp.sum("),
+            ("log_others(origin) - log_others(target)", "0.0"),
+        )
+    ),
+    *(
+        Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_jumps.py")
+        for old, new in (
+            ("chain.potential_energy - found.energy)", "found.energy - chain.potential_energy)"),
+            ("+ here - there", ""),
+            ("log_ratio -= 0.5 * noise", "log_ratio -= 0.0 * noise"),
+            ("log_ratio -= 0.5 * noise", "log_ratio -= 1.0 * noise"),
+            ("if jax.tree.leaves(memory)", "if not jax.tree.leaves(memory)"),
+        )
+    ),
+    *(
         Mutant("core/samplers/adjusted.py", old, new, "core/samplers/test_adjusted.py")
         for old, new in (
             ("energy) / tau", "energy) / tau**2"),
@@ -256,6 +275,44 @@ MUTANTS = [
             ("_FEWEST_TRIPS and evidence", "_FEWEST_TRIPS or evidence"),
             ("- counted[:, 0]", "- 0"),
             ("1 - rates[:, -1]", "rates[:, -1]"),
+        )
+    ),
+    *(
+        Mutant(place, old, new, tests)
+        for place, old, new, tests in (
+            ("statistics/bridges.py", "exp(-_log_h(of_draws", "exp(_log_h(of_draws", "statistics"),
+            (
+                "statistics/bridges.py",
+                "influence = shares * (below - mean)",
+                "influence = shares * below",
+                "statistics",
+            ),
+            ("statistics/bridges.py", "ddof=1) / np.sqrt(size)", "ddof=1)", "statistics"),
+            ("statistics/bridges.py", "np.eye(len(p)) - p", "np.eye(len(p)) + p", "statistics"),
+            (
+                "runs/bridges_to_modes.py",
+                "log_p[:, None] + squares",
+                "log_p[:, None] - squares",
+                "runs",
+            ),
+            (
+                "runs/bridges_to_modes.py",
+                "inside = cells[:, None] == ",
+                "inside = cells[:, None] != ",
+                "runs",
+            ),
+            ("runs/known_modes.py", "apart[nearest] >= _APART", "apart[nearest] >= 0", "runs"),
+            ("runs/modes_group.py", "cij,cia,cjb->cab", "cij,cia,cjb->cba", "runs"),
+            (
+                "diagnosis/mode_masses.py",
+                "missed[worst] > _MISSED",
+                "missed[worst] > 0",
+                "diagnosis",
+            ),
+            ("diagnosis/mode_masses.py", "(apart > _APART) &", "(apart > 0) &", "diagnosis"),
+            ("diagnosis/mode_masses.py", "bridged / of_bridges", "bridged / 1", "diagnosis"),
+            ("diagnosis/mode_masses.py", "_ERRORS * both", "0 * both", "diagnosis"),
+            ("plots/modes.py", "np.divide(made, tried", "np.divide(tried, made", "plots"),
         )
     ),
     Mutant("core/samplers", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"),

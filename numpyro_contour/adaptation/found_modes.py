@@ -97,6 +97,24 @@ def with_modes(
         return lax.cond(new, added, lambda x: x, found), None
 
     found, _ = lax.scan(add, found, shapes)
+    return _with_shares(found)
+
+
+def with_energies(found: FoundModes, energies: jax.Array, temperature: jax.Array) -> FoundModes:
+    """The modes with other energies at their bottoms, (K,), and the masses by these."""
+    log_mass = found.modes.log_volume - energies / temperature
+    known = found.modes.known & jnp.isfinite(log_mass)
+    return _with_shares(
+        found._replace(
+            modes=found.modes._replace(known=known),
+            energy=jnp.where(known, energies, jnp.nan),
+            log_mass=jnp.where(known, log_mass, -jnp.inf),
+        )
+    )
+
+
+def _with_shares(found: FoundModes) -> FoundModes:
+    """The modes with the shares of tries that their masses give them."""
     log_share = jnp.where(found.modes.known, _EVENNESS * found.log_mass, 0.0)
     log_share = jnp.maximum(
         log_share - jnp.max(log_share, where=found.modes.known, initial=-jnp.inf), _LEAST_SHARE

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import lax, random
 
 from numpyro_contour.adaptation.lbfgs import (
     Lbfgs,
@@ -33,6 +33,10 @@ _LEAST_CURVATURE = 1e-6
 # How far from the bottom a descent may have ended, as the fall in nats that a step of Newton's
 # method promises, for each coordinate and at least.
 _FALL_A_COORDINATE, _LEAST_FALL = 0.02, 0.25
+# Minibatches by which a bottom is checked, and the largest variance of a gradient between them for
+# each coordinate, in units of a standard normal's.
+_MINIBATCHES = 8
+_NOISE_OF_A_SLOPE = 1.0
 
 
 class Bottom(NamedTuple):
@@ -98,7 +102,11 @@ def way_down(key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax
 
 
 def shape_at(
-    key: jax.Array, potential_and_grad: PotentialAndGrad, bottom: Bottom, temperature: jax.Array
+    key: jax.Array,
+    potential_and_grad: PotentialAndGrad,
+    bottom: Bottom,
+    temperature: jax.Array,
+    exact: bool = True,
 ) -> Shape:
     r"""The normal that fits a mode at its bottom: covariance :math:`\tau H^{-1}`.
 
@@ -110,6 +118,8 @@ def shape_at(
         potential_and_grad: `(key, position) -> (potential energy, gradient)`.
         bottom: where the descent has ended.
         temperature: tau > 0.
+        exact: whether gradients are exact. Else those of further minibatches at the bottom have to
+            promise little too, and decide where it is. Defaults to True.
     """
     size = bottom.position.shape[-1]
     apart = _APART * jnp.sqrt(bottom.inverse_curvature * temperature)
@@ -130,8 +140,17 @@ def shape_at(
     factor = apart[:, None] * (vectors * sds) @ vectors.T
     inverse = (vectors / sds) @ vectors.T / apart
     log_volume = jnp.sum(jnp.log(apart) + jnp.log(sds))
-    slopes = factor.T @ bottom.gradient
-    shape = _with_newton_step(factor, inverse, log_volume, slopes, bottom, temperature)
+    at_bottom = bottom.gradient[None]
+    if not exact:
+        keys = random.split(random.fold_in(key, 1), _MINIBATCHES)
+        at_bottom = lax.map(
+            lambda key: evaluate(potential_and_grad, key, bottom.position).gradient, keys
+        )
+    slopes = at_bottom @ factor
+    shape = _with_newton_step(factor, inverse, log_volume, slopes.mean(0), bottom, temperature)
+    # The noise of a minibatch must not hide where the bottom is.
+    squares = jnp.sum(slopes**2, -1).mean()
+    usable &= squares < size * _NOISE_OF_A_SLOPE * temperature**2
     return shape._replace(arrived=shape.arrived & usable)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpyro_contour.adaptation.relaxation_times import RelaxationTimes, relaxation_times
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, log_psi_at_nodes
+from numpyro_contour.core.samplers.known_modes import Modes, cell, standardised
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.contour_state import ContourState
 from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
@@ -86,6 +87,12 @@ def of_each_chain(state: Any, num_chains: int) -> Any:
     # Chains that ran together have their modes in common.
     modes = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), known)
     return state._replace(warmup=state.warmup._replace(modes=modes))
+
+
+def place_among(modes: Modes, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The number of the mode in whose cell a position is, and half |z|^2 in each mode, (K,)."""
+    z = standardised(modes, position)
+    return cell(modes, z), 0.5 * jnp.sum(z**2, -1)
 
 
 def relaxation_times_of(kernel: Kernel, state: Any) -> RelaxationTimes | None:

@@ -73,7 +73,7 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     )
     after = next_draw(plan, lift, programs, state)
     if known:
-        to_search = plan, parts.method, parts.temperature, parts.num_steps, energy
+        to_search = plan, parts.method, parts.temperature, parts.num_steps, draws.exact, energy
         known = search(*to_search, known, with_axis(state), with_axis(after))
         after = after._replace(warmup=after.warmup._replace(modes=known))
     return after

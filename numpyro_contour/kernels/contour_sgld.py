@@ -63,7 +63,7 @@ class ContourSGLD(Kernel):
             draws times bins of memory. Defaults to True.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
         curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`.
-        init_strategy, chunk_bytes: as for `SGLD`.
+        init_strategy, chunk_bytes, jumps: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.

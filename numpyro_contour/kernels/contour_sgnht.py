@@ -30,7 +30,7 @@ class ContourSGNHT(Kernel):
         collect_theta, temperature: as for `ContourSGLD`.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
         curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
-        init_strategy, chunk_bytes: as for `SGLD`.
+        init_strategy, chunk_bytes, jumps: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.

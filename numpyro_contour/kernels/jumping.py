@@ -13,7 +13,13 @@ import numpy as np
 from jax import lax, random
 
 from numpyro_contour import checks
-from numpyro_contour.adaptation.found_modes import FoundModes, is_known, none_found, with_modes
+from numpyro_contour.adaptation.found_modes import (
+    FoundModes,
+    is_known,
+    none_found,
+    with_energies,
+    with_modes,
+)
 from numpyro_contour.adaptation.mode_search import (
     DESCENT_LENGTH,
     MOST_DENSE,
@@ -98,6 +104,7 @@ def search(
     method: Method,
     temperature: Schedule,
     num_steps: int,
+    exact: bool,
     energy: Callable[[Any], PotentialAndGrad],
     known: FoundModes,
     before: Any,
@@ -113,6 +120,7 @@ def search(
         method: the kernel's method.
         temperature: schedule of tau.
         num_steps: steps of a draw.
+        exact: whether energies are exact.
         energy: from the warm-up of a chain to its `potential_and_grad`.
         known: the modes that were known before it.
         before: the states of all chains before the draw, without modes, with a leading axis.
@@ -134,10 +142,14 @@ def search(
         positions = visited.reshape(-1, visited.shape[-1])
         bottoms = jax.vmap(partial(way_down, key, of_first))(positions)
         new = ~jax.vmap(partial(is_known, found.modes))(bottoms)
+        if not exact:
+            # Anchors have moved since, and with them what energies are relative to.
+            energy_at = lambda x: evaluate(of_first, key, x).energy
+            found = with_energies(found, lax.map(energy_at, found.modes.mean), tau)
 
         def added(found: FoundModes) -> FoundModes:
             if visited.shape[-1] <= MOST_DENSE:
-                shaped = partial(shape_at, key, of_first, temperature=tau)
+                shaped = partial(shape_at, key, of_first, temperature=tau, exact=exact)
                 shapes = jax.vmap(shaped)(bottoms)
             else:
                 # One scale for all modes: what many coordinates are off by adds up.

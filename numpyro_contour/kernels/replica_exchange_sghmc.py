@@ -31,7 +31,7 @@ class ReplicaExchangeSGHMC(Kernel):
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
         curvature_correction, minibatch_size, energy, noise, adjusted: as for `SGLD`. A
             step size that is found with `adjusted` is that of Langevin moves of acceptance 0.9.
-        init_strategy, chunk_bytes: as for `SGLD`.
+        init_strategy, chunk_bytes, jumps: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.

@@ -63,6 +63,11 @@ class SGLD(Kernel):
             found gives a mean acceptance of 0.7. See `diffusions.leapfrog`. Defaults to False.
         init_strategy: as in NumPyro. Defaults to `init_to_uniform`.
         chunk_bytes: memory that a pass over all data may take. Defaults to 256 MiB.
+        jumps: whether chains jump between modes that the warm-up finds, by tries that take one
+            gradient each and are accepted by Metropolis-Hastings; or the number of tries for each
+            step, above 0 and at most 1. None (default) for one in ten steps wherever two modes are
+            found, which needs something to be found in a warm-up and exact energies or a control
+            variate. See `jumps` in `core.samplers.jumps`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.

@@ -28,7 +28,7 @@ class SGNHT(Kernel):
         temperature: :math:`\tau > 0`, a number or a schedule. Defaults to 1.
         model, potential_fn, step_size, preconditioner, num_steps, draw: as for `SGLD`.
         curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
-        init_strategy, chunk_bytes: as for `SGLD`.
+        init_strategy, chunk_bytes, jumps: as for `SGLD`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.

@@ -21,6 +21,7 @@ from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.gradient_along_lines import gradient_along_lines
 from numpyro_contour.runs.groups import attributes, run_groups
 from numpyro_contour.runs.log_likelihood import log_likelihoods
+from numpyro_contour.runs.modes_group import modes_dataset
 from numpyro_contour.statistics.arviz_versions import RunAdapter, to_datasets
 
 Result = TypeVar("Result")
@@ -107,16 +108,20 @@ def groups_of(
     groups |= run_groups(run, weights, energy, collect_theta)
     groups["posterior"].attrs |= attributes(run)
     groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
-    # Programs are compiled for these three, which takes longer than all else.
+    # Programs are compiled for these, which takes longer than all else.
     for name, made in (
         ("equipartition", equipartition),
         ("gradient", gradient_along_lines),
         ("curvature", curvature),
+        ("modes", modes_dataset),
     ):
         of_draws = functools.partial(made, run, weights.log_weights)
         found = _once(run, (name, theta, energy), of_draws)
         if found is not None:
             groups[name] = found.copy(deep=True)
+    if "modes" in groups:  # what is of each draw stands beside the rest that is
+        groups["sample_stats"]["mode"] = groups["modes"]["mode_of_draw"]
+        groups["modes"] = groups["modes"].drop_vars(["mode_of_draw", "draw"])
     return groups
 
 

@@ -84,6 +84,16 @@ def to_inference_data(
       of the preconditioner, over the value from which on moves are unstable, at the draws of the
       `lowest` energies and at `even` ones, (chain, place). Left out where moves are adjusted, where
       there are no second derivatives, or where that would take long;
+    - `modes`, where chains jump between modes and two or more are known, those of larger mass by
+      their normals first: the bottom of each, `mean`, in unconstrained coordinates, and the `sd` of
+      its normal, (mode, coordinate); its `mass` by the weighted draws with the standard error
+      `mass_mcse`, `mass_by_chain` (chain, mode), `mass_by_bridge` and `mass_by_bridge_mcse`, by
+      bridge sampling from the draws within each mode, NaN for a mode that no normal fits and left
+      out where energies would take long; where energies were exact, the `energy` at the bottom in
+      nats, `mass_by_normal`, and `log_integral_by_normal`, the log of the integral of
+      :math:`e^{-U / \tau}`; and `jumps_tried` and `jumps_made` while draws were collected, (chain,
+      from_mode, to_mode). The mode of each draw, the one whose normal density is largest there, is
+      `mode` in the group `sample_stats`;
     - `observed_data` and, on request, `log_likelihood`: over all data, not one minibatch;
     - `prior`, `posterior_predictive`, `predictions`, `constant_data` where given.
 

@@ -11,6 +11,7 @@ from numpyro_contour.plots.energy_histogram import plot_energy_histogram
 from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import plot_marginals
 from numpyro_contour.plots.mode_occupancy import plot_mode_occupancy
+from numpyro_contour.plots.modes import plot_modes
 from numpyro_contour.plots.pair import plot_pair
 from numpyro_contour.plots.predictions import plot_predictions
 from numpyro_contour.plots.theta_trace import plot_theta_trace
@@ -24,6 +25,7 @@ __all__ = [
     "plot_energy_trace",
     "plot_marginals",
     "plot_mode_occupancy",
+    "plot_modes",
     "plot_pair",
     "plot_predictions",
     "plot_theta_trace",

@@ -38,10 +38,19 @@ class AtDraws:
         ends: how many draws the function takes. Defaults to 1.
         of_chains: arrays with the chain as first axis. The function takes those of the first
             draw's chain before the positions. None (default) for no such argument.
+        positions: vectors (n, m, d) that stand for the draws of n chains. None (default) for the
+            run's own.
     """
 
-    def __init__(self, run: FinishedRun, function: Callable, ends: int = 1, of_chains: Any = None):
-        draws = run.fields.get("unconstrained")
+    def __init__(
+        self,
+        run: FinishedRun,
+        function: Callable,
+        ends: int = 1,
+        of_chains: Any = None,
+        positions: Any = None,
+    ):
+        draws = run.fields.get("unconstrained") if positions is None else positions
         as_vectors = draws is not None and np.shape(draws)[-1] > 0
         if not as_vectors:
             draws = run.samples

@@ -245,6 +245,20 @@ class FinishedRun:
         found = jax.vmap(partial(after_run.relaxation_times_of, self.kernel))(self.state)
         return None if found is None else RelaxationTimes(*[np.asarray(x, float) for x in found])
 
+    @property
+    def found_modes(self) -> Any:
+        """The modes that the warm-up of each chain has found; () where chains cannot jump."""
+        return getattr(getattr(self.state, "warmup", ()), "modes", ())
+
+    @property
+    def jumps(self) -> Any:
+        """Jumps tried and made between these modes by each chain; () where it cannot jump."""
+        return getattr(getattr(self.state, "warmup", ()), "jumps", ())
+
+    def place_among(self, modes: Any, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The number of the mode that a position belongs to, and half |z|^2 in each."""
+        return after_run.place_among(modes, position)
+
     def move_scales(self) -> Any:
         """L and the diagonal of D by chain, whose moves are preconditioned by L D L'.
 

@@ -33,6 +33,7 @@ WITHOUT_FORMULA = {
     "a picture, a table or a report of what has formulas": (
         "plots.plot_dashboard",
         "plots.plot_warmup",
+        "plots.plot_modes",
         "plots.plot_theta_trace",
         "plots.plot_energy_trace",
         "plots.plot_pair",
