@@ -23,7 +23,7 @@ from benchmarks.peers.targets import targets
 from benchmarks.peers.text import error
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
-from numpyro_contour.adaptation.found_modes import SLOTS
+from numpyro_contour.adaptation.found_modes import slots
 
 KERNEL = "ContourSGLD"
 #: kernels that are also run on some posteriors, by the beginnings of their names
@@ -109,7 +109,8 @@ def section(rows: list[list[str]]) -> str:
         "## Jumps between modes that are known\n\n"
         "Runs are like those of the section before, with nothing given except "
         f"`num_steps`: {RUNS} runs of {CHAINS} chains, which are made together and so know the "
-        f"same modes, {SLOTS} at most. In the columns of 'none' stand the same kernels with "
+        f"same modes, {slots(1)} at most ({slots(50)} in more than 20 coordinates). In the columns of "
+        "'none' stand the same kernels with "
         "`jumps=False`, which take as many gradients, all of them in steps. Modes known are those "
         "that the warm-up has found; one mode means that there are no jumps. Accepted is the share "
         "of the tries of all chains. The number of many wells that are on the right takes 17 "

@@ -13,8 +13,8 @@ from jax import lax
 from numpyro_contour.adaptation.mode_search import MOST_DENSE, Bottom, Shape
 from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times
 
-#: modes that are known at most
-SLOTS = 16
+# Slots for modes: counts of tries take their square, and shapes that of the coordinates.
+_SLOTS, _SLOTS_OF_MANY, _MANY = 32, 16, 20
 # Bottoms nearer than this, in standard deviations of either mode, are those of one mode: two
 # normals have two modes only where they are two apart.
 _APART = 2.0
@@ -50,13 +50,18 @@ class FoundModes(NamedTuple):
         return jnp.sum(self.modes.known, -1) > 1
 
 
+def slots(size: int) -> int:
+    """How many modes are known at most, in d coordinates."""
+    return _SLOTS if size <= _MANY else _SLOTS_OF_MANY
+
+
 def none_found(size: int) -> FoundModes:
     """Before the first descent, for d coordinates."""
-    dtype = jnp.result_type(float)
+    dtype, number = jnp.result_type(float), slots(size)
     return FoundModes(
-        no_modes(SLOTS, size, size <= MOST_DENSE),
-        jnp.full((SLOTS,), -jnp.inf, dtype),
-        jnp.full((SLOTS,), jnp.nan, dtype),
+        no_modes(number, size, size <= MOST_DENSE),
+        jnp.full((number,), -jnp.inf, dtype),
+        jnp.full((number,), jnp.nan, dtype),
         jnp.zeros((), jnp.int32),
     )
 

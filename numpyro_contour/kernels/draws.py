@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from numpyro_contour.adaptation.found_modes import SLOTS
+from numpyro_contour.adaptation.found_modes import slots
 from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
 from numpyro_contour.adaptation.plan import Plan
@@ -53,7 +53,7 @@ class ChainDraws:
             tuning = parts.scaling.initial_tuning(z, turns_from, adjusted)
             warmup = initial_warmup(plan, tuning)
             if parts.can_jump(chosen):
-                warmup = warmup._replace(jumps=no_counts(SLOTS))
+                warmup = warmup._replace(jumps=no_counts(slots(ravel(z).shape[0])))
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen

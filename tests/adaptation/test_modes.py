@@ -1,4 +1,4 @@
-"""The search for modes: bottoms and shapes of normals, copies of a mode, and which modes are kept."""
+"""The search for modes: bottoms and shapes of normals, copies of a mode, and which are kept."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour.adaptation.found_modes import SLOTS, none_found, with_modes
+from numpyro_contour.adaptation.found_modes import none_found, slots, with_modes
 from numpyro_contour.adaptation.mode_search import MOST_DENSE, scales_at, shape_at, way_down
 from numpyro_contour.core.samplers.known_modes import image
 
@@ -70,7 +70,7 @@ def test_exchanged_labels_are_copies_whose_map_is_the_exchange():
     found = found_from(labels, [[-1.0, 1.0, 0.1, -0.1], [1.0, -1.0, 0.1, -0.1]])
     assert found.modes.known.sum() == 2
     x = found.modes.mean[0] + jnp.array([0.3, -0.2, 0.5, 0.1])
-    to = image(jnp.full(SLOTS, 0.5), found.modes, x)
+    to = image(jnp.full(slots(4), 0.5), found.modes, x)
     np.testing.assert_allclose(to.position, x[jnp.array([1, 0, 3, 2])], atol=1e-4)
     assert to.returns
     assert abs(to.log_factor) < 1e-4
@@ -82,10 +82,9 @@ def test_signs_are_turned_and_a_mere_likeness_of_places_is_no_copy():
     banana = lambda x: 8 * (x[0] * x[1] - 2) ** 2 + 0.5 * x[0] ** 2 + x[1] ** 2 / 8 + 0.02 * x[0]
     found = found_from(banana, [[1.0, 2.2], [-1.0, -2.2]])
     assert found.modes.known.sum() == 2
-    to = image(jnp.full(SLOTS, 0.5), found.modes, found.modes.mean[0] + jnp.array([0.3, -0.3]))
-    np.testing.assert_allclose(
-        to.position, -found.modes.mean[0] - jnp.array([0.3, -0.3]), atol=1e-3
-    )
+    move = jnp.array([0.3, -0.3])
+    to = image(jnp.full(slots(2), 0.5), found.modes, found.modes.mean[0] + move)
+    np.testing.assert_allclose(to.position, -found.modes.mean[0] - move, atol=1e-3)
 
     # Bottoms at mirrored places, but one mode ten times as wide as the other.
     wide = lambda x: (
@@ -100,14 +99,15 @@ def test_signs_are_turned_and_a_mere_likeness_of_places_is_no_copy():
 
 
 def test_a_mode_is_listed_once_and_slots_keep_the_most_probable():
-    # Twenty modes in a row of rising mass.
-    places, heights = 8.0 * np.arange(20), 0.3 * np.arange(20)
+    # Modes in a row of rising mass, more than there are slots.
+    number = slots(1) + 4
+    places, heights = 8.0 * np.arange(number), 0.3 * np.arange(number)
     comb = lambda x: -jax.nn.logsumexp(heights - 0.5 * (x[0] - places) ** 2)
     starts = np.concatenate([places + 0.5, places - 0.7])[:, None]
     found = found_from(comb, starts)
     assert found.modes.known.all()
     kept = np.sort(np.asarray(found.modes.mean)[:, 0])
-    np.testing.assert_allclose(kept, places[-SLOTS:], atol=0.01)
+    np.testing.assert_allclose(kept, places[4:], atol=0.01)
     # Tries aim at modes by the root of their mass.
     shares = np.asarray(found.modes.log_share)[np.argsort(np.asarray(found.modes.mean)[:, 0])]
     np.testing.assert_allclose(np.diff(shares), 0.15, atol=0.01)
@@ -115,5 +115,5 @@ def test_a_mode_is_listed_once_and_slots_keep_the_most_probable():
 
 def test_many_coordinates_have_scales_only():
     size = MOST_DENSE + 1
-    assert none_found(size).modes.factor.shape == (SLOTS, size)
-    assert none_found(size - 1).modes.factor.shape == (SLOTS, size - 1, size - 1)
+    assert none_found(size).modes.factor.shape == (slots(size), size)
+    assert none_found(size - 1).modes.factor.shape == (slots(size - 1), size - 1, size - 1)

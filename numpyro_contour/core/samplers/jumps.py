@@ -54,8 +54,8 @@ def jumps(
 
     with :math:`q_{ij}` the probability to try the way from i to j, and y is in the cell of j. So
     the density that the sampler has as its law stays as it is. The last term pays for the noise of
-    both energies; it is 0 where they are exact. A try takes one evaluation. It comes between two steps
-    and is none itself, so that theta learns nothing from it. What the diffusion remembers is
+    both energies; it is 0 where they are exact. A try takes one evaluation. It comes between two
+    steps and is none itself, so that theta learns nothing from it. What the diffusion remembers is
     carried over by its `relocate`.
 
     Args:
