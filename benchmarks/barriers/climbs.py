@@ -91,6 +91,8 @@ def climb(
         chains: number of chains.
         arguments: `barrier` and other arguments of `ContourSGLD`.
     """
+    # What climbs reach by themselves.
+    arguments = {"jumps": False} | arguments
     kernel = ContourSGLD(model, potential_fn, num_steps=num_steps, **arguments)
     init = None if start is None else jnp.tile(start, (chains, 1))
     mcmc = runs.run(kernel, draws, draws, chains, *args, seed=seed, init_params=init)
