@@ -113,7 +113,7 @@ MUTANTS = [
         )
     ),
     *(
-        Mutant("core/samplers/known_modes.py", old, new, "core/samplers/test_jumps.py")
+        Mutant("core/samplers/known_modes.py", old, new, "core/samplers/test_known_modes.py")
         for old, new in (
             ("towards = modes.log_volume - log_share", "towards = -log_share"),
             ("towards = modes.log_volume - log_share", "towards = modes.log_volume"),
@@ -122,7 +122,7 @@ MUTANTS = [
         )
     ),
     *(
-        Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_jumps.py")
+        Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_known_modes.py")
         for old, new in (
             ("chain.potential_energy - found.energy)", "found.energy - chain.potential_energy)"),
             ("+ here - there", ""),

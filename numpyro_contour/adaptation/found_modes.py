@@ -22,6 +22,9 @@ _APART = 2.0
 _SAME = 0.2
 # Positions at which the energies of copies are compared.
 _COMPARED = 4
+# Places on the way to the nearest known mode, with both ends, and the height in temperatures above
+# both that is a barrier.
+_ON_THE_WAY, _LEAST_BARRIER = 12, 0.3
 # The least by which a copy's energies may differ from those of its mode, in temperatures.
 _AS_GOOD = 0.1
 
@@ -91,13 +94,15 @@ def with_modes(
         new &= log_mass > found.log_mass[slot]
 
         def added(found: FoundModes) -> FoundModes:
-            mode = _as_copy(found.modes, shape, temperature, energy_at)
+            mode, apart = _compared(found.modes, shape, temperature, energy_at)
             modes = jax.tree.map(lambda old, x: old.at[slot].set(x), found.modes, mode)
-            return found._replace(
-                modes=modes,
-                log_mass=found.log_mass.at[slot].set(log_mass),
-                energy=found.energy.at[slot].set(shape.energy),
+            grown = FoundModes(
+                modes,
+                found.log_mass.at[slot].set(log_mass),
+                found.energy.at[slot].set(shape.energy),
+                found.descents,
             )
+            return jax.tree.map(lambda a, b: jnp.where(apart, a, b), grown, found)
 
         return lax.cond(new, added, lambda x: x, found), None
 
@@ -134,17 +139,49 @@ def _is_near(modes: Modes, shape: Shape) -> jax.Array:
     return jnp.any(modes.known & (jnp.minimum(there, here) < _APART**2))
 
 
-def _as_copy(modes: Modes, shape: Shape, temperature: jax.Array, energy_at: EnergyAt) -> Modes:
-    """A mode, as a copy of a known one where an order and signs of coordinates make it one.
+def _compared(
+    modes: Modes, shape: Shape, temperature: jax.Array, energy_at: EnergyAt
+) -> tuple[Modes, jax.Array]:
+    """A mode, as a copy of a known one where that serves, and whether it is a mode of its own.
 
-    The bottoms then have the same coordinates but for order and signs, and the potential energy
-    around both is the same, or at least as much alike as by the affine map.
+    It is one if the straight way to the nearest known mode leads over a barrier: a descent that has
+    stopped early has none on its way to the bottom.
     """
-    log_share = jnp.zeros_like(shape.log_volume)
+    size, dtype = shape.mean.shape[-1], shape.mean.dtype
     known = jnp.ones((), bool)
+    log_share = jnp.zeros_like(shape.log_volume)
     own = Modes(known, shape.mean, shape.factor, shape.inverse, shape.log_volume, log_share)
-    if shape.factor.ndim == 1:
-        return own
+    squares = jnp.sum(standardised(modes, shape.mean) ** 2, -1)
+    neighbour = modes.mean[jnp.argmin(jnp.where(modes.known, squares, jnp.inf))]
+    shares = np.linspace(0, 1, _ON_THE_WAY).astype(dtype)[:, None]
+    places = way = neighbour + shares * (shape.mean - neighbour)
+    if dense := shape.factor.ndim == 2:
+        copy, original, alike = _as_copy(modes, shape)
+        both = jax.tree.map(lambda *x: jnp.stack(x), original, copy, own)
+        offsets = jnp.einsum("kij,zj->kzi", both.factor, _directions(size, dtype))
+        around = both.mean[:, None] + jnp.concatenate([jnp.zeros_like(offsets[:, :1]), offsets], 1)
+        places = jnp.concatenate([way, around.reshape(-1, size)])
+    energies = lax.map(energy_at, places) / temperature
+    rounding = 16 * jnp.finfo(dtype).eps * jnp.abs(shape.energy) / temperature
+    on_way = energies[:_ON_THE_WAY]
+    barrier = jnp.max(on_way) - jnp.maximum(on_way[0], on_way[-1])
+    # What is not finite on the way, as behind a wall, is a barrier too.
+    apart = ~(barrier <= _LEAST_BARRIER + rounding) | ~jnp.any(modes.known)
+    if not dense:
+        return own, apart
+    around = energies[_ON_THE_WAY:].reshape(3, -1)
+    rises = around[:, 1:] - around[:, :1]
+    by_order, by_shape = jnp.sqrt(jnp.mean((rises[1:] - rises[0]) ** 2, -1))
+    alike &= jnp.isfinite(by_order) & ~(by_order > jnp.maximum(by_shape, _AS_GOOD + rounding))
+    return jax.tree.map(lambda a, b: jnp.where(alike, a, b), copy, own), apart
+
+
+def _as_copy(modes: Modes, shape: Shape) -> tuple[Modes, Modes, jax.Array]:
+    """A mode as a copy of a known one, by an order and signs of coordinates.
+
+    Returns:
+        The copy, its original, and whether the bottoms have the same coordinates but for these.
+    """
     size = shape.mean.shape[-1]
     sizes = jnp.argsort(jnp.abs(jnp.concatenate([modes.mean, shape.mean[None]])))
     rank = jnp.argsort(sizes[:-1])
@@ -163,17 +200,7 @@ def _as_copy(modes: Modes, shape: Shape, temperature: jax.Array, energy_at: Ener
         factor=turned @ original.factor,
         inverse=original.inverse @ turned.T,
     )
-
-    both = jax.tree.map(lambda *x: jnp.stack(x), original, copy, own)
-    offsets = jnp.einsum("kij,zj->kzi", both.factor, _directions(size, shape.mean.dtype))
-    places = both.mean[:, None] + jnp.concatenate([jnp.zeros_like(offsets[:, :1]), offsets], 1)
-    energies = lax.map(energy_at, places.reshape(-1, size)).reshape(places.shape[:2])
-    rises = (energies[:, 1:] - energies[:, :1]) / temperature
-    by_order, by_shape = jnp.sqrt(jnp.mean((rises[1:] - rises[0]) ** 2, -1))
-    rounding = 16 * jnp.finfo(shape.energy.dtype).eps * jnp.abs(shape.energy) / temperature
-    is_copy = modes.known[nearest] & (away[nearest] < _SAME) & jnp.isfinite(by_order)
-    is_copy &= ~(by_order > jnp.maximum(by_shape, _AS_GOOD + rounding))
-    return jax.tree.map(lambda a, b: jnp.where(is_copy, a, b), copy, own)
+    return copy, original, modes.known[nearest] & (away[nearest] < _SAME)
 
 
 def _directions(size: int, dtype: Any) -> np.ndarray:

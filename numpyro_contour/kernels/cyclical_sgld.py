@@ -30,6 +30,7 @@ class CyclicalSGLD(Kernel):
         model, potential_fn, preconditioner, temperature, num_steps, draw: as for `SGLD`.
         curvature_correction, minibatch_size, energy, noise: as for `SGLD`.
         init_strategy, chunk_bytes: as for `SGLD`.
+        jumps: None (default) or False, as the steps of a cycle have no one law to be kept.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.

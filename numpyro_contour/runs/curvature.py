@@ -118,17 +118,17 @@ def _tridiagonal(
 
     def step(basis: jax.Array, number: jax.Array) -> tuple[jax.Array, tuple]:
         image = product(basis[number])
-        along, whole = basis[number] @ image, jnp.linalg.norm(image)
+        along, whole = basis[number] @ image, _size(image)
         for _ in range(2):  # once leaves rounding that grows from step to step
             image = image - (basis @ image) @ basis
-        size = jnp.linalg.norm(image)
+        size = _size(image)
         goes_on = size > _ROUNDING * whole
         following = jnp.where(goes_on, image / jnp.where(goes_on, size, 1.0), 0.0)
         return basis.at[number + 1].set(following), (along, jnp.where(goes_on, size, 0.0))
 
     first = random.normal(random.key(0), flat.shape, flat.dtype)
     basis = jnp.zeros((steps + 1, flat.shape[0]), flat.dtype)
-    basis = basis.at[0].set(first / jnp.linalg.norm(first))
+    basis = basis.at[0].set(first / _size(first))
     _, (along, beside) = lax.scan(step, basis, jnp.arange(steps))
     return along, beside
 
@@ -143,3 +143,8 @@ def _largest_eigenvalues(along: np.ndarray, beside: np.ndarray) -> np.ndarray:
     finite = np.isfinite(along).all(1) & np.isfinite(beside).all(1)
     found = np.linalg.eigvalsh(np.where(finite[:, None, None], matrices, 0.0))[:, -1]
     return np.where(finite, found, np.nan)
+
+
+def _size(vector: jax.Array) -> jax.Array:
+    """The length of a vector."""
+    return jnp.sqrt(jnp.sum(vector**2))

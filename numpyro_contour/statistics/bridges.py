@@ -72,15 +72,17 @@ def bridge(log_ratios: np.ndarray, weights: np.ndarray, log_ratios_of_normal: np
     log_z = start if not np.isfinite(log_z) else log_z
     for _ in range(_MOST_ROUNDS):
         # Both times the densities' common size, exp(log_z), so that nothing overflows.
-        above = np.exp(
-            log_ratios_of_normal - log_z - _log_h(log_ratios_of_normal, log_z, log_p, log_q)
-        )
-        below = np.exp(-_log_h(of_draws, log_z, log_p, log_q))
-        change = np.log(above.mean()) - np.log(np.average(below, weights=shares))
+        log_h = _log_h(log_ratios_of_normal, log_z, log_p, log_q)
+        log_above = log_ratios_of_normal - log_z - log_h
+        log_below = -_log_h(of_draws, log_z, log_p, log_q)
+        change = logsumexp(log_above) - np.log(number)
+        change -= logsumexp(log_below, b=shares / shares.sum())
         log_z += change
         if abs(change) < _SETTLED:
             break
     # What each draw adds to the error of the ratio of means.
+    above = np.exp(log_above - log_above.max())
+    below = np.exp(log_below - log_below.max())
     mean = np.average(below, weights=shares)
     influence = shares * (below - mean) / (mean * shares.mean())
     size = effective_sizes(split(influence[None]))[0]

@@ -102,13 +102,15 @@ def gains(target):
 
 
 def readme_run():
-    found = gains("model of README, noise 3.5")[0]
-    yield f"exact value is {found['exact']}; six such runs together gave {found['mean of chains']}"
+    found, *_, jumps = gains("model of README, noise 3.5")
+    yield f"exact value is {found['exact']}; six such runs together gave {jumps['mean of chains']}"
+    yield f"(`jumps=False`) the same runs give {found['mean of chains']}"
     yield f"barrier between the modes is {found['target'].split()[-2]} nats"
 
 
 def moving_theta():
-    first, second, third = gains("model of README, noise 3.5")
+    first, second, third, jumps = gains("model of README, noise 3.5")
+    yield f"the model of the README gives {jumps['mean of chains']} (exact {jumps['exact']})"
     yield (
         f"(exact {first['exact']}) gives {first['mean of chains']} with the default gain, "
         f"{second['mean of chains']} with `robbins_monro(10, 0.9, 100)` and "
@@ -118,7 +120,8 @@ def moving_theta():
     found, half, quarter, adjusted = [row["mean of chains"] for row in steps]
     yield f"gives {found} at the step that is found, {half} at half of it, {quarter} at a quarter"
     yield f"{adjusted} with `adjusted=True`"
-    higher, _, rare = gains("model of README, noise 3:")
+    higher, _, rare, jumps = gains("model of README, noise 3:")
+    yield f"nats, {jumps['mean of chains']} (exact {jumps['exact']})"
     assert 0.4 < number(higher["crossings a chain"]) / number(first["crossings a chain"]) < 0.6
     assert number(rare["sd of a chain"]) > 0.1
     yield (

@@ -113,7 +113,7 @@ def test_the_noise_of_each_draw_is_that_of_the_anchor_that_served_it():
     like = jax.tree.map(lambda x: x[0], mcmc.last_state.z)
     potential = source.potential((rows(),), {})
     energy = source.estimator("control_variate", potential, like, mcmc.last_state.warmup)
-    warmup = jax.tree.map(lambda x: x[2], mcmc.last_state.warmup)
+    warmup = jax.tree.map(lambda x: x[2], finished.state.warmup)
     seen = jax.jit(jax.vmap(lambda key, x: energy(warmup)(key, x)[0], (0, None)))
     draws = np.asarray(finished.samples["a"])[2, ::50]
     assert len(np.unique(draws > 0)) == 2

@@ -24,6 +24,7 @@ from numpyro_contour import (
     to_inference_data,
 )
 from numpyro_contour.diagnostics import weighted_rhat
+from numpyro_contour.kernels.after_run import of_each_chain
 
 
 def energy(x):
@@ -62,7 +63,8 @@ def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
     assert abs(found["sd"] - 2) < 4 * found["mcse_sd"] < 0.5
     print_summary(mcmc)
     assert "Each draw stands for 200 steps (`num_steps`)." in capsys.readouterr().out
-    one = jax.tree.map(lambda x: x[0], mcmc.last_state)
+    # The modes that chains know are those of all, without an axis of chains.
+    one = jax.tree.map(lambda x: x[0], of_each_chain(mcmc.last_state, mcmc.num_chains))
     assert kernel.get_diagnostics_str(one).endswith("200 steps a draw")
 
 

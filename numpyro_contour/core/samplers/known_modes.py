@@ -45,7 +45,7 @@ class Map(NamedTuple):
 
     #: the image, (d,)
     position: jax.Array
-    #: log of what the density ratio is multiplied by: the determinant of the map, times how much
+    #: log of what the density ratio is multiplied by, the determinant of the map times how much
     #: more likely the way back is to be tried than the way there
     log_factor: jax.Array
     #: which mode's cell the position is in, True in one slot, (K,)
@@ -57,7 +57,9 @@ class Map(NamedTuple):
 
 
 def no_modes(slots: int, size: int, dense: bool) -> Modes:
-    """Slots without modes.
+    r"""Slots without modes, each a standard normal.
+
+    .. math:: m = 0, \qquad F = 1
 
     Args:
         slots: K, at least 1.
@@ -66,6 +68,8 @@ def no_modes(slots: int, size: int, dense: bool) -> Modes:
 
     Returns:
         The `Modes`.
+
+    Source: Pompe, Holmes and Latuszynski (2020), section 2, for the list of modes that it begins.
 
     Example:
         >>> from numpyro_contour.core.samplers.known_modes import no_modes
@@ -102,6 +106,8 @@ def cell(modes: Modes, z: jax.Array) -> jax.Array:
 
     Returns:
         The number of the mode, ().
+
+    Source: Pompe, Holmes and Latuszynski (2020), for regions that belong to modes.
 
     Example:
         >>> import jax.numpy as jnp
