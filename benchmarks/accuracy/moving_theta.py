@@ -150,8 +150,8 @@ def main(experiment: Experiment) -> str:
         "gains: 48 chains of 200,000 steps on the model of README and 96 chains of 100,000 steps "
         "on two normals in ten dimensions, with nothing else given but `jumps=False`; the model of "
         "README also with jumps. It shows the mean over chains of the estimates of P(a > 0), or of "
-        "the mass of the smaller mode, their standard deviation, and the crossings between draws per "
-        "chain.\n\n"
+        "the mass of the smaller mode, their standard deviation, and the crossings between draws "
+        "per chain.\n\n"
         + markdown_table(
             ["target", "gain", "exact", "mean of chains", "sd of a chain", "crossings a chain"],
             two_sided(length) + ten_dimensions(length),

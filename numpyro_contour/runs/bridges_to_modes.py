@@ -84,7 +84,8 @@ def masses_by_bridges(
     log_p = np.where(np.isfinite(rise), -rise / tau, -np.inf)
     constant = np.asarray(known.modes.log_volume, np.float64) + 0.5 * _log_2pi(known)
     inside = cells[:, None] == np.arange(number)
-    log_ratios = np.where(inside, log_p[:, None] + squares + constant, -np.inf)
+    with np.errstate(invalid="ignore"):  # outside, both may be infinite
+        log_ratios = np.where(inside, log_p[:, None] + squares + constant, -np.inf)
     shape = live.size, draws.size
     of_draws, of_points = log_ratios[: math.prod(shape)], log_ratios[math.prod(shape) :]
     weights = np.exp(log_weights[np.ix_(live, draws)])

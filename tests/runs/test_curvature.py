@@ -250,7 +250,7 @@ def two_widths(wide, narrow, size=1, sd=0.3):
 
 
 def report(name, potential, start, seed=0, draws=300):
-    kernel = getattr(numpyro_contour, name)(potential_fn=potential)
+    kernel = getattr(numpyro_contour, name)(potential_fn=potential, jumps=False)
     mcmc = models.run(
         kernel, seed, chains=4, samples=draws, warmup=draws, chain_method="vectorized",
         init_params=jnp.asarray(start),
