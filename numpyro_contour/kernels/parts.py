@@ -77,9 +77,10 @@ class Parts:
 
         Args:
             estimator: what estimates the potential energy. The noise of minibatches alone is too
-                large, and that of a callable is not known.
+                large, and that of a callable is not known. With a control variate chains jump only
+                where that was asked for: masses of modes were off by more than their errors say.
         """
-        told = estimator in ("full", "control_variate")
+        told = estimator == "full" or (estimator == "control_variate" and self.jumps[1])
         return self.jumps[0] > 0 and self.method.jumps and told and self.plan is not None
 
     def estimator(self, potential: ModelPotential | None) -> str | Callable:

@@ -92,7 +92,7 @@ def test_rows_that_a_control_variate_stands_for():
             numpyro.sample("y", dist.Normal(a**2, 1), obs=y[idx])
 
     mcmc = MCMC(
-        *(ContourSGLD(model, num_steps=50),),
+        *(ContourSGLD(model, num_steps=50, jumps=True),),
         **{"num_warmup": 60, "num_samples": 150, "progress_bar": False},
         **{"num_chains": 4, "chain_method": "vectorized"},
     )
@@ -138,3 +138,11 @@ def test_jumps_where_there_can_be_none_are_refused_if_asked_for():
     with pytest.raises(ValueError, match="as a warm-up finds the modes"):
         SGLD(potential_fn=two_normals, step_size=0.1, jumps=True)
     assert SGLD(potential_fn=two_normals, step_size=0.1).settings["jumps"] == 0.1
+
+
+def test_chains_on_minibatches_jump_only_if_asked_to():
+    for jumps, noisy in ((None, False), (True, True), (0.2, True), (False, False)):
+        parts = SGLD(potential_fn=two_normals, jumps=jumps).parts
+        assert parts.can_jump("control_variate") is noisy
+        assert parts.can_jump("full") is (jumps is not False)
+        assert not parts.can_jump("minibatch")
