@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from numpyro_contour.adaptation.mode_search import MOST_DENSE, Bottom, Shape
+from numpyro_contour.adaptation.descent import Place
+from numpyro_contour.adaptation.mode_search import MOST_DENSE, Shape
 from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times
 
 # Slots for modes: counts of tries take their square, and shapes that of the coordinates.
@@ -69,7 +70,7 @@ def none_found(size: int) -> FoundModes:
     )
 
 
-def is_known(modes: Modes, bottom: Bottom) -> jax.Array:
+def is_known(modes: Modes, bottom: Place) -> jax.Array:
     """Whether a descent has ended in a mode that is known."""
     squares = jnp.sum(standardised(modes, bottom.position) ** 2, -1)
     return jnp.any(modes.known & (squares < _APART**2))

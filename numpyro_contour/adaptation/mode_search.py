@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
+from numpyro_contour.adaptation.descent import Place
 from numpyro_contour.adaptation.lbfgs import (
     Lbfgs,
     Point,
@@ -39,19 +40,6 @@ _MINIBATCHES = 8
 _NOISE_OF_A_SLOPE = 1.0
 
 
-class Bottom(NamedTuple):
-    """Where a descent has ended, and a normal that fits the mode there."""
-
-    #: m, (d,)
-    position: jax.Array
-    #: the potential energy there, in nats
-    energy: jax.Array
-    #: the gradient there, (d,)
-    gradient: jax.Array
-    #: diagonal of an inverse Hessian, (d,)
-    inverse_curvature: jax.Array
-
-
 class Shape(NamedTuple):
     """A mode by a normal: its mean, its factor, and whether it is one."""
 
@@ -69,7 +57,7 @@ class Shape(NamedTuple):
     arrived: jax.Array
 
 
-def way_down(key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax.Array) -> Bottom:
+def way_down(key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax.Array) -> Place:
     """The bottom of the mode that a position belongs to, by `DESCENT_LENGTH` steps of L-BFGS.
 
     Args:
@@ -98,13 +86,13 @@ def way_down(key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax
         return jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here), memory
 
     here, memory = lax.fori_loop(0, DESCENT_LENGTH, step, (start, no_pairs(size)))
-    return Bottom(here.position, here.energy, here.gradient, inverse_curvatures(memory))
+    return Place(here.position, here.energy, here.gradient, inverse_curvatures(memory))
 
 
 def shape_at(
     key: jax.Array,
     potential_and_grad: PotentialAndGrad,
-    bottom: Bottom,
+    bottom: Place,
     temperature: jax.Array,
     exact: bool = True,
 ) -> Shape:
@@ -154,7 +142,7 @@ def shape_at(
     return shape._replace(arrived=shape.arrived & usable)
 
 
-def scales_at(bottom: Bottom, scales: jax.Array, temperature: jax.Array) -> Shape:
+def scales_at(bottom: Place, scales: jax.Array, temperature: jax.Array) -> Shape:
     """A normal of given scales at the bottom of a mode, (d,), where a matrix would be too large.
 
     Args:
@@ -171,7 +159,7 @@ def _with_newton_step(
     inverse: jax.Array,
     log_volume: jax.Array,
     slopes: jax.Array,
-    bottom: Bottom,
+    bottom: Place,
     temperature: jax.Array,
 ) -> Shape:
     move = times(factor, slopes)

@@ -73,9 +73,7 @@ class Warmup(NamedTuple):
     jumps: Any = ()
 
 
-def initial_warmup(
-    plan: Plan, tuning: Tuning, anchors: Any = (), modes: Any = (), jumps: Any = ()
-) -> Warmup:
+def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
     """Before the first draw; `length`, `given` and `data` are set when they are known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
@@ -93,8 +91,6 @@ def initial_warmup(
         history=History(*([blank] * len(History._fields))),
         taken_from=jnp.full((), -1, jnp.int32),
         anchors=anchors,
-        modes=modes,
-        jumps=jumps,
     )
 
 

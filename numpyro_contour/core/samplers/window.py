@@ -141,7 +141,8 @@ def run_window(
             return (carry, counts), trace
 
         parted = jax.tree.map(lambda x: x.reshape(tries, -1, *x.shape[1:]), inputs)
-        first_keys = random.split(random.fold_in(key, 1), tries)
+        # Keys 0 and 1 of the split above are those that 0 and 1 would be folded into.
+        first_keys = random.split(random.fold_in(key, 2), tries)
         stretches = (jumps.made, first_keys, parted)
         (carry, counts), trace = lax.scan(stretch, (carry, jumps.counts), stretches)
         return carry, jax.tree.map(lambda x: x.reshape(num_steps, *x.shape[2:]), trace), counts
