@@ -113,6 +113,16 @@ MUTANTS = [
         )
     ),
     *(
+        Mutant("adaptation/found_modes.py", old, new, "adaptation/test_modes.py")
+        for old, new in (
+            ("slot = jnp.argmin(found.log_mass)", "slot = jnp.argmax(found.log_mass)"),
+            ("_EVENNESS * found.log_mass", "found.log_mass"),
+            ("turned @ original.factor", "original.factor"),
+            ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
+            ("apart = ~(barrier <= _LEAST_BARRIER + rounding)", "apart = ~(barrier > 1e30)"),
+        )
+    ),
+    *(
         Mutant("core/samplers/known_modes.py", old, new, "core/samplers/test_known_modes.py")
         for old, new in (
             ("towards = modes.log_volume - log_share", "towards = -log_share"),
@@ -280,7 +290,12 @@ MUTANTS = [
     *(
         Mutant(place, old, new, tests)
         for place, old, new, tests in (
-            ("statistics/bridges.py", "exp(-_log_h(of_draws", "exp(_log_h(of_draws", "statistics"),
+            (
+                "statistics/bridges.py",
+                "log_below = -_log_h(of_draws",
+                "log_below = _log_h(of_draws",
+                "statistics",
+            ),
             (
                 "statistics/bridges.py",
                 "influence = shares * (below - mean)",

@@ -7,8 +7,14 @@ import pytest
 from jax import random
 
 from numpyro_contour.adaptation.found_modes import none_found, slots, with_modes
-from numpyro_contour.adaptation.mode_search import MOST_DENSE, scales_at, shape_at, way_down
-from numpyro_contour.core.samplers.known_modes import image
+from numpyro_contour.adaptation.mode_search import (
+    MOST_DENSE,
+    Shape,
+    scales_at,
+    shape_at,
+    way_down,
+)
+from numpyro_contour.core.samplers.known_modes import image, no_modes
 
 pytestmark = pytest.mark.quick_compilation
 
@@ -111,6 +117,20 @@ def test_a_mode_is_listed_once_and_slots_keep_the_most_probable():
     # Tries aim at modes by the root of their mass.
     shares = np.asarray(found.modes.log_share)[np.argsort(np.asarray(found.modes.mean)[:, 0])]
     np.testing.assert_allclose(np.diff(shares), 0.15, atol=0.01)
+
+
+def test_what_no_barrier_parts_is_one_mode():
+    """Descents that stopped early look like bottoms by scales that are too narrow."""
+    pair = lambda x: -jnp.logaddexp(-0.5 * jnp.sum(x**2), -0.5 * jnp.sum((x - 8) ** 2))
+    means = jnp.array([[0.1, 0.0], [1.0, -0.5], [8.0, 8.0], [7.0, 8.0]])
+    scale = jnp.full((4, 2), 0.2)
+    shapes = Shape(
+        means, scale, 1 / scale, jnp.log(scale).sum(-1), jax.vmap(pair)(means), jnp.ones(4, bool)
+    )
+    found = with_modes(
+        none_found(2)._replace(modes=no_modes(slots(2), 2, dense=False)), shapes, 1.0, pair
+    )
+    np.testing.assert_array_equal(found.modes.mean[found.modes.known], means[::2])
 
 
 def test_many_coordinates_have_scales_only():
