@@ -49,6 +49,13 @@ def main(argv: list[str] | None = None) -> None:
         metavar="START",
         help="for peers.posteriors and known_modes: measure those with these prefixes, keep others",
     )
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=[""],
+        metavar="START",
+        help="for peers.posteriors: run the methods with these prefixes, keep the others' results",
+    )
     arguments = parser.parse_args(argv)
     names = list(dict.fromkeys(name for given in arguments.names for name in named(given)))
     for given in arguments.names:
@@ -56,13 +63,16 @@ def main(argv: list[str] | None = None) -> None:
             parser.error(f"no benchmark is called {given}; --list prints all")
     if arguments.only != [""] and names not in (["peers.posteriors"], ["peers.known_modes"]):
         parser.error("--only goes with peers.posteriors or peers.known_modes alone")
+    if arguments.methods != [""] and names != ["peers.posteriors"]:
+        parser.error("--methods goes with peers.posteriors alone")
     if arguments.list:
         for name, (page, question) in BENCHMARKS.items():
             print(f"{name:26}{page or 'docs':15}{question}")
         return
     folder = arguments.output or (Path(mkdtemp()) if arguments.quick else DOCS)
     for name in names or BENCHMARKS:
-        run(name, Experiment(folder, arguments.quick, tuple(arguments.only)))
+        only, methods = tuple(arguments.only), tuple(arguments.methods)
+        run(name, Experiment(folder, arguments.quick, only, methods))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,18 @@ def compare(
     methods: tuple[Method, ...],
     gradients: int,
     report: Callable[[str], None] = lambda text: None,
+    before: Compared | None = None,
 ) -> tuple[dict[str, Compared], list[str]]:
-    """Results of all methods, the reference first, and the errors of those that failed."""
+    """Results of all methods, the reference first, and the errors of those that failed.
+
+    Args:
+        target: the target.
+        methods: the methods.
+        gradients: gradients of each of their chains.
+        report: takes a line of text about each method. Defaults to nothing.
+        before: results of the reference, where it is not among the methods. Defaults to None: the
+            first method takes its place.
+    """
     for kernel in sorted({method.tuned_by for method in methods} - {None}):
         # The settings are found beforehand, so that no method's time includes it.
         tuned(kernel, target)
@@ -53,7 +63,7 @@ def compare(
             failed.append(f"{method.package}'s {method.name} on {target.name}: {what}")
             report(failed[-1])
             continue
-        reference = found[REFERENCE].equal_gradients if found else first
+        reference = found.get(REFERENCE, before or Compared(first, first)).equal_gradients
         ratio = reference.seconds / first.seconds
         second: Outcome | None = first
         if method.package != OWN and not 1 / NEAR < ratio < NEAR:

@@ -2,6 +2,7 @@
 
 `python -m benchmarks peers.posteriors --only START ...` measures only the posteriors whose names
 have these prefixes, and rewrites the section from these and from the stored results of the others.
+With `--methods START ...` only the methods with these prefixes are run, in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from benchmarks.peers import by_blackjax, by_others
 from benchmarks.peers.measure import REFERENCE, compare
 from benchmarks.peers.ours import NUTS_METHODS, OURS, WARMUP
-from benchmarks.peers.results import keep, kept_of
+from benchmarks.peers.results import Kept, keep, kept_of
 from benchmarks.peers.targets import targets
 from benchmarks.peers.text import Found, claims, how, losses, overview, target_table
 from benchmarks.shared.experiment import Experiment
@@ -36,13 +37,32 @@ def versions() -> str:
     return ", ".join(found)
 
 
-def compare_on(number: int, folder: Path, quick: bool) -> None:
-    """Run all methods (two in the quick form) on a target, and keep the results in a folder."""
+def compare_on(number: int, folder: Path, quick: bool, names: tuple[str, ...] = ("",)) -> None:
+    """Run methods (two in the quick form) on a target, and keep the results in a folder.
+
+    Args:
+        number: number of the target.
+        folder: where results are kept.
+        quick: whether to run the quick form.
+        names: prefixes of the methods that are run. Defaults to those of all; the kept results of
+            the others stay.
+    """
     target = targets()[number]
     methods = (*OURS, *by_blackjax.METHODS, *NUTS_METHODS, *by_others.available()[0])
+    methods = tuple(method for method in methods if method.name.startswith(names))
     if quick:
         methods = tuple(method for method in methods if method.name in QUICK)
-    keep(target, *compare(target, methods, 2000 if quick else target.gradients, say), folder)
+    kept = None if names == ("",) else kept_of(target, folder)
+    before = {} if kept is None else kept.found
+    gradients = 2000 if quick else target.gradients
+    found, failed = compare(target, methods, gradients, say, before.get(REFERENCE))
+    if kept is not None:
+        again = (*kept.again, *(name for name in found if name not in kept.again))
+        ran = {method.name for method in methods}
+        failed += [text for text in kept.failed if not any(f"'s {name} on" in text for name in ran)]
+        keep(target, Kept(before | found, failed, kept.made_with, again), folder)
+    else:
+        keep(target, Kept(found, failed, made_with()), folder)
 
 
 def say(text: str) -> None:
@@ -50,8 +70,8 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def measure(names: tuple[str, ...], folder: Path) -> list[str]:
-    """Run all methods on the targets with these prefixes, and return the errors of those that fail.
+def measure(names: tuple[str, ...], methods: tuple[str, ...], folder: Path) -> list[str]:
+    """Run methods on targets, both given by prefixes, and return the errors of those that fail.
 
     Each target has its own process, two at a time: most programs keep one core busy, and the
     programs that a process has compiled are freed with it.
@@ -59,7 +79,7 @@ def measure(names: tuple[str, ...], folder: Path) -> list[str]:
     wanted = [n for n, target in enumerate(targets()) if target.name.startswith(names)]
     failed = []
     with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=1) as pool:
-        running = {n: pool.submit(compare_on, n, folder, False) for n in wanted}
+        running = {n: pool.submit(compare_on, n, folder, False, methods) for n in wanted}
         for number, run in running.items():
             try:
                 run.result()
@@ -77,13 +97,14 @@ def main(experiment: Experiment) -> str:
         failed = []
         compare_on(0, experiment.folder, True)
     else:
-        failed = measure(experiment.only, experiment.folder)
+        failed = measure(experiment.only, experiment.methods, experiment.folder)
     kept = {target: kept_of(target, experiment.folder) for target in targets()}
     results = {target: row for target, row in kept.items() if row is not None}
-    found: Found = {target: row for target, (row, _, _) in results.items()}
-    failed += [text for _, failures, _ in results.values() for text in failures]
+    found: Found = {target: row.found for target, row in results.items()}
+    failed += [text for row in results.values() for text in row.failed]
     failed += [f"{target.name}: not measured yet" for target, row in kept.items() if row is None]
-    others = {text for _, _, text in results.values()} - {made_with()}
+    others = {row.made_with for row in results.values()} - {made_with()}
+    again = sorted({name for row in results.values() for name in row.again})
     figure = experiment.save(
         overview(found), "peers", "Errors of all methods on all posteriors, as colours"
     )
@@ -94,6 +115,12 @@ def main(experiment: Experiment) -> str:
     left_out = "".join(["Not run here:\n\n", *(f"- {text}\n" for text in absent), "\n"])
     left_out = left_out if absent else ""
     left_out += "".join(f"Some of the posteriors: {text}\n\n" for text in sorted(others))
+    if again:
+        left_out += (
+            "Some methods were run again on some posteriors after the others, on a machine that "
+            "may have been busier: their seconds are not beside those of the others. They are "
+            f"{', '.join(again)}.\n\n"
+        )
     return (
         f"## Peers on posteriors of known answers\n\n{how(WARMUP)}\n\n{versions()}. blackjax's "
         "csgld runs with the settings of its Sampling Book (zeta 2, bins of 0.25 nats from 0, "

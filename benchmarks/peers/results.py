@@ -13,7 +13,6 @@ import numpy as np
 from benchmarks.peers.measure import Compared
 from benchmarks.peers.methods import Method, Outcome
 from benchmarks.peers.target import Target
-from benchmarks.shared.pages import made_with
 
 
 def place_of(target: Target, folder: Path) -> Path:
@@ -45,13 +44,32 @@ def _outcome(plain: dict[str, Any] | None) -> Outcome | None:
     return Outcome(**{**values, "method": method})
 
 
-def keep(target: Target, found: dict[str, Compared], failed: list[str], folder: Path) -> None:
-    """Write the results of all methods on a posterior, and the errors of those that failed."""
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """The results of all methods on a posterior."""
+
+    found: dict[str, Compared]
+    #: the errors of those that failed
+    failed: list[str]
+    #: the versions of the packages
+    made_with: str
+    #: methods that were run again after the others
+    again: tuple[str, ...] = ()
+
+
+def keep(target: Target, results: Kept, folder: Path) -> None:
+    """Write the results of all methods on a posterior."""
     rows = {
         name: {field: _plain(outcome) for field, outcome in vars(row).items()}
-        for name, row in found.items()
+        for name, row in results.found.items()
     }
-    kept = {"target": target.name, "made_with": made_with(), "failed": failed, "methods": rows}
+    kept = {
+        "target": target.name,
+        "made_with": results.made_with,
+        "failed": results.failed,
+        "again": list(results.again),
+        "methods": rows,
+    }
     path = place_of(target, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(kept, indent=1)
@@ -60,8 +78,8 @@ def keep(target: Target, found: dict[str, Compared], failed: list[str], folder: 
     path.write_text(text + "\n")
 
 
-def kept_of(target: Target, folder: Path) -> tuple[dict[str, Compared], list[str], str] | None:
-    """The results that `keep` wrote, and their versions; None if there is no file."""
+def kept_of(target: Target, folder: Path) -> Kept | None:
+    """The results that `keep` wrote; None if there is no file."""
     path = place_of(target, folder)
     if not path.exists():
         return None
@@ -71,4 +89,4 @@ def kept_of(target: Target, folder: Path) -> tuple[dict[str, Compared], list[str
         first = _outcome(row["equal_gradients"])
         assert first is not None
         found[name] = Compared(first, _outcome(row["equal_seconds"]))
-    return found, kept["failed"], kept["made_with"]
+    return Kept(found, kept["failed"], kept["made_with"], tuple(kept.get("again", ())))

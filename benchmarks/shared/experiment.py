@@ -24,6 +24,8 @@ class Experiment:
     quick: bool = False
     #: prefixes of the rows to measure, for benchmarks that keep their results row by row
     only: tuple[str, ...] = ("",)
+    #: prefixes of the methods to measure, for those that also keep them method by method
+    methods: tuple[str, ...] = ("",)
 
     def choose(self, full: Choice, quick: Choice) -> Choice:
         """The full size, or the size of the quick form."""

@@ -39,6 +39,8 @@ def test_names_and_questions_name_benchmarks(capsys):
     assert "no benchmark is called nothing" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["cost", "--only", "galaxies"])
+    with pytest.raises(SystemExit):
+        main(["peers", "--methods", "SGLD"])
 
 
 @pytest.mark.slow

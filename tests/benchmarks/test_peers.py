@@ -273,6 +273,7 @@ def test_results_are_kept_and_a_posterior_that_fails_takes_no_other_along(
     from benchmarks.peers import posteriors, results
     from benchmarks.peers.measure import Compared
     from benchmarks.peers.methods import Outcome
+    from benchmarks.shared import pages
     from benchmarks.shared.experiment import Experiment
 
     target, method = fake
@@ -306,16 +307,33 @@ def test_results_are_kept_and_a_posterior_that_fails_takes_no_other_along(
     assert again.replace(failure, "") == page
     assert "### fake" in page
     assert page.count("- somebody's sampler on ") == 2
-    row, _, _ = results.kept_of(other, tmp_path)
+    row = results.kept_of(other, tmp_path).found
     assert row["slow"].equal_seconds is None
     kept = row["ContourSGLD"].equal_seconds
     assert kept.method == made
     for field in dataclasses.fields(Outcome)[1:]:
         values = getattr(kept, field.name), getattr(second, field.name)
         np.testing.assert_allclose(*values, rtol=1e-4)
+    # A method that is run by itself takes its own place only, beside the reference that is kept.
+    references = []
+
+    def compare_one(target, methods, gradients, report, reference):
+        references.append(reference)
+        assert [one.name for one in methods] == ["SGLD"]
+        return {"SGLD": Compared(second, second)}, []
+
+    monkeypatch.setattr(posteriors, "compare", compare_one)
+    one_more = posteriors.main(Experiment(tmp_path, only=("fake",), methods=("SGLD",)))
+    assert [one.equal_gradients.seconds for one in references] == [first.seconds]
+    kept = results.kept_of(target, tmp_path)
+    assert list(kept.found) == ["ContourSGLD", "slow", "SGLD"]
+    assert kept.again == ("SGLD",)
+    assert kept.failed == ["somebody's sampler on fake"]
+    assert "run again on some posteriors" in one_more
+    assert "run again on some posteriors" not in page
     # What was made elsewhere is marked as such.
     monkeypatch.setattr(posteriors, "made_with", lambda: "Made on Mars.")
-    assert f"Some of the posteriors: {results.made_with()}" in posteriors.main(
+    assert f"Some of the posteriors: {pages.made_with()}" in posteriors.main(
         Experiment(tmp_path, only=())
     )
 
