@@ -141,8 +141,8 @@ def main(experiment: Experiment) -> str:
     return (
         "## Coverage of the reported errors\n\n"
         f"There are {number} runs of {CHAINS} chains of {draws:,} draws, after {draws // 4} draws "
-        "of warm-up. A draw of ContourSGLD stands for 50 steps, and one of SGLD for 5. In the model "
-        "of README and the nine modes nothing is given, each run has a warm-up of its own of "
+        "of warm-up. A draw of ContourSGLD stands for 50 steps, and one of SGLD for 5. In the "
+        "model of README and the nine modes nothing is given, each run has a warm-up of its own of "
         f"{default_draws} draws and as many draws, each for 200 steps, and chains jump between the "
         "modes that they find. Coverage "
         "is the share of runs whose interval, mean +- 1.96 MCSE, contains the exact value. The rms "
