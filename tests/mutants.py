@@ -120,6 +120,8 @@ MUTANTS = [
             ("turned @ original.factor", "original.factor"),
             ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
             ("apart = ~(barrier <= _LEAST_BARRIER + rounding)", "apart = ~(barrier > 1e30)"),
+            ("moves = -times(turned, slopes)", "moves = -times(modes.factor, slopes)"),
+            ("near = jnp.sum(moves**2, -1, keepdims=True) < _APART**2", "near = True"),
         )
     ),
     *(
@@ -137,6 +139,9 @@ MUTANTS = [
             ("chain.potential_energy - found.energy)", "found.energy - chain.potential_energy)"),
             ("+ here - there", ""),
             ("log_ratio -= 0.5 * noise", "log_ratio -= 0.0 * noise"),
+            ("old, noise = own.energy, own.noise", "old, noise = own.energy, 0.0"),
+            ("old, noise = own.energy, own.noise", "noise = own.noise"),
+            ("noise += found.noise", "noise += 0.0"),
             ("log_ratio -= 0.5 * noise", "log_ratio -= 1.0 * noise"),
             ("if jax.tree.leaves(memory)", "if not jax.tree.leaves(memory)"),
         )

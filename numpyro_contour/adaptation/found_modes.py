@@ -111,13 +111,33 @@ def with_modes(
     return _with_shares(found)
 
 
-def with_energies(found: FoundModes, energies: jax.Array, temperature: jax.Array) -> FoundModes:
-    """The modes with other energies at their bottoms, (K,), and the masses by these."""
-    log_mass = found.modes.log_volume - energies / temperature
-    known = found.modes.known & jnp.isfinite(log_mass)
+def renewed(
+    found: FoundModes, slopes: jax.Array, temperature: jax.Array, energy_at: EnergyAt
+) -> FoundModes:
+    """The modes where other gradients put their bottoms, with their energies there, and masses.
+
+    Where energies come from minibatches, anchors have moved since a mode was found, and with them
+    the noise of its bottom, and what energies are relative to.
+
+    Args:
+        found: the modes so far.
+        slopes: gradients of the potential energy at their means, in nats, (K, d).
+        temperature: tau > 0.
+        energy_at: the potential energy.
+    """
+    modes = found.modes
+    dense = modes.factor.ndim == 3
+    turned = jnp.swapaxes(modes.factor, -1, -2) if dense else modes.factor
+    moves = -times(turned, slopes) / temperature
+    # A bottom that would move farther is not that of the mode.
+    near = jnp.sum(moves**2, -1, keepdims=True) < _APART**2
+    mean = modes.mean + jnp.where(near, times(modes.factor, moves), 0.0)
+    energies = lax.map(energy_at, mean)
+    log_mass = modes.log_volume - energies / temperature
+    known = modes.known & jnp.isfinite(log_mass)
     return _with_shares(
         found._replace(
-            modes=found.modes._replace(known=known),
+            modes=modes._replace(known=known, mean=mean),
             energy=jnp.where(known, energies, jnp.nan),
             log_mass=jnp.where(known, log_mass, -jnp.inf),
         )

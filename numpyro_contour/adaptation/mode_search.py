@@ -37,7 +37,7 @@ _FALL_A_COORDINATE, _LEAST_FALL = 0.02, 0.25
 # Minibatches by which a bottom is checked, and the largest variance of a gradient between them for
 # each coordinate, in units of a standard normal's.
 _MINIBATCHES = 8
-_NOISE_OF_A_SLOPE = 1.0
+_NOISE_OF_A_SLOPE = 4.0
 
 
 class Shape(NamedTuple):
@@ -106,15 +106,17 @@ def shape_at(
         potential_and_grad: `(key, position) -> (potential energy, gradient)`.
         bottom: where the descent has ended.
         temperature: tau > 0.
-        exact: whether gradients are exact. Else those of further minibatches at the bottom have to
-            promise little too, and decide where it is. Defaults to True.
+        exact: whether gradients are exact. Else they are means over further minibatches, which
+            also decide where the bottom is. Defaults to True.
     """
     size = bottom.position.shape[-1]
     apart = _APART * jnp.sqrt(bottom.inverse_curvature * temperature)
     sides = jnp.concatenate([jnp.diag(apart), -jnp.diag(apart)])
 
     def gradient_at(side: jax.Array) -> jax.Array:
-        return evaluate(potential_and_grad, key, bottom.position + side).gradient
+        if exact:
+            return evaluate(potential_and_grad, key, bottom.position + side).gradient
+        return slopes_at(key, potential_and_grad, bottom.position + side).mean(0)
 
     gradients = lax.map(gradient_at, sides)
     scaled = 0.5 * (gradients[:size] - gradients[size:]) * apart
@@ -130,16 +132,21 @@ def shape_at(
     log_volume = jnp.sum(jnp.log(apart) + jnp.log(sds))
     at_bottom = bottom.gradient[None]
     if not exact:
-        keys = random.split(random.fold_in(key, 1), _MINIBATCHES)
-        at_bottom = lax.map(
-            lambda key: evaluate(potential_and_grad, key, bottom.position).gradient, keys
-        )
+        at_bottom = slopes_at(key, potential_and_grad, bottom.position)
     slopes = at_bottom @ factor
     shape = _with_newton_step(factor, inverse, log_volume, slopes.mean(0), bottom, temperature)
     # The noise of a minibatch must not hide where the bottom is.
     squares = jnp.sum(slopes**2, -1).mean()
     usable &= squares < size * _NOISE_OF_A_SLOPE * temperature**2
     return shape._replace(arrived=shape.arrived & usable)
+
+
+def slopes_at(
+    key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax.Array
+) -> jax.Array:
+    """Gradients by further minibatches, (minibatches, d)."""
+    keys = random.split(random.fold_in(key, 1), _MINIBATCHES)
+    return lax.map(lambda key: evaluate(potential_and_grad, key, position).gradient, keys)
 
 
 def scales_at(bottom: Place, scales: jax.Array, temperature: jax.Array) -> Shape:

@@ -34,7 +34,8 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     potential = parts.source.potential(model_args, model_kwargs)
     like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
     draws = ChainDraws(parts, potential)
-    energy = parts.source.estimator(parts.estimator(potential), potential, like, state.warmup)
+    chosen = parts.estimator(potential)
+    energy = parts.source.estimator(chosen, potential, like, state.warmup)
 
     def lift(function: Callable) -> Callable:
         return jax.vmap(function) if batched else function
@@ -43,14 +44,21 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
         return partial(lax.map, function) if batched else function
 
     known = state.warmup.modes if plan is not None else ()
-    jumping = None
+    jumping, telling = None, None
     if known:
+        if not draws.exact:
+            telling = parts.source.estimator(chosen, potential, like, state.warmup, True)
         steps = jnp.ravel(state.sampler.chain.steps)[0]
-        jumping = jumps_of_a_draw(known, steps, parts.num_steps, parts.jumps[0])
+        share = parts.jumps.exact if draws.exact else parts.jumps.noisy
+        jumping = jumps_of_a_draw(known, steps, parts.num_steps, share)
         # They are those of all chains, and no other program is to copy them.
         state = state._replace(warmup=state.warmup._replace(modes=()))
 
-    sampled = lift(lambda chain: draws.sampled(chain, energy(chain.warmup), jumping))
+    def sampled_of_chain(chain: Any) -> Any:
+        tells = telling and telling(chain.warmup)
+        return draws.sampled(chain, energy(chain.warmup), jumping, tells)
+
+    sampled = lift(sampled_of_chain)
     if plan is None:
         return sampled(state)[0]
 
@@ -58,7 +66,8 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
         return state if batched else jax.tree.map(lambda x: x[None], state)
 
     def follow_all(state: Any) -> Any:
-        followed = follow(plan, parts.source, parts.method, potential, with_axis(state))
+        modes = known.modes if known else None
+        followed = follow(plan, parts.source, parts.method, potential, with_axis(state), modes)
         return followed if batched else jax.tree.map(lambda x: x[0], followed)
 
     around = plan, parts.source, parts.method, potential

@@ -68,7 +68,11 @@ class ChainDraws:
         return state, jnp.isfinite(chain.potential_energy) & jnp.isfinite(chain.gradient).all()
 
     def sampled(
-        self, state: Any, energy: PotentialAndGrad, jumping: Jumping | None = None
+        self,
+        state: Any,
+        energy: PotentialAndGrad,
+        jumping: Jumping | None = None,
+        telling: PotentialAndGrad | None = None,
     ) -> tuple[Any, Trace | None]:
         """The state after a draw of the method's sampler, and the steps of the draw.
 
@@ -76,6 +80,8 @@ class ChainDraws:
             state: the state.
             energy: its `potential_and_grad`.
             jumping: the modes that are known, and the tries to jump. None (default) for none.
+            telling: the `potential_and_grad` of tries, which tells the noise. None (default) where
+                energies are exact.
         """
         parts, warmup = self.parts, state.warmup
         rng_key, key = random.split(state.rng_key)
@@ -84,8 +90,7 @@ class ChainDraws:
         tries = None
         if jumping is not None:
             moved = setup.diffusion, setup.step_size, parts.temperature
-            noise = 0.0 if self.exact else warmup.tuning.energy_noise
-            jump = jumps(sampler, *moved, jumping.modes, noise)
+            jump = jumps(sampler, *moved, jumping.modes, telling)
             tries = Jumps(jump, jumping.made, warmup.jumps)
         trust: jax.Array | float = 1.0
         if not self.exact:

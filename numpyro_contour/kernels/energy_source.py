@@ -104,7 +104,12 @@ class EnergySource:
         return lambda vector: full_data.at(vector).energy.high
 
     def estimator(
-        self, chosen: str | Callable, potential: ModelPotential | None, like: Any, warmup: Any
+        self,
+        chosen: str | Callable,
+        potential: ModelPotential | None,
+        like: Any,
+        warmup: Any,
+        tells_noise: bool = False,
     ) -> Callable[[Any], PotentialAndGrad]:
         """The estimator of each chain, made from the chain's own warm-up.
 
@@ -113,6 +118,8 @@ class EnergySource:
             potential: the model's, None for a potential function.
             like: an unconstrained position.
             warmup: the warm-up of all chains.
+            tells_noise: whether a control variate tells the variance of its energy after the
+                warm-up too. Defaults to False.
         """
         if potential is None:
             assert self.potential_fn is not None
@@ -125,10 +132,11 @@ class EnergySource:
             anchors = anchors_of(warmup)
             # One order for all chains.
             order = jnp.max(jnp.where(anchors.in_use, anchors.order, 0)) if anchors else 0
-            warms_up = jnp.any(warmup.iteration < warmup.length) if warmup else False
+            tells = jnp.any(warmup.iteration < warmup.length) if warmup else False
+            tells = tells_noise or tells
             expansions = self.expansions(potential, like) if anchors else None
             function = choice.of_model(
-                *(chosen, potential, like, self.chunk_bytes, expansions, order, warms_up)
+                *(chosen, potential, like, self.chunk_bytes, expansions, order, tells)
             )
 
         def of_chain(warmup: Any) -> PotentialAndGrad:

@@ -17,7 +17,7 @@ from numpyro_contour.adaptation.found_modes import (
     FoundModes,
     is_known,
     none_found,
-    with_energies,
+    renewed,
     with_modes,
 )
 from numpyro_contour.adaptation.mode_search import (
@@ -25,6 +25,7 @@ from numpyro_contour.adaptation.mode_search import (
     MOST_DENSE,
     scales_at,
     shape_at,
+    slopes_at,
     way_down,
 )
 from numpyro_contour.adaptation.plan import Plan
@@ -34,21 +35,34 @@ from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.schedules import Schedule
 
-#: tries to jump for each step
-SHARE = 0.1
+#: tries to jump for each step; where energies are noisy, a try costs several steps
+SHARE, SHARE_OF_NOISY = 0.1, 0.02
 # Searches of a warm-up at most, and the share of its gradients that they take at most.
 _MOST_SEARCHES = 32
 _SHARE_OF_WARMUP = 0.15
 
 
-def check_jumps(value: Any) -> tuple[float, bool]:
-    """The argument `jumps`: tries for each step, 0 for none, and whether they were asked for.
+class Tries(NamedTuple):
+    """How often chains try to jump."""
+
+    #: tries for each step where energies are exact, 0 for none
+    exact: float
+    #: where a control variate estimates them
+    noisy: float
+    #: whether jumps were asked for
+    asked: bool
+
+
+def check_jumps(value: Any) -> Tries:
+    """The argument `jumps`.
 
     Raises:
         ValueError: it is neither None, nor True or False, nor a share.
     """
     if value is None or isinstance(value, bool | np.bool_):
-        return (0.0 if value is False else SHARE), value is not None and bool(value)
+        if value is None or value:
+            return Tries(SHARE, SHARE_OF_NOISY, value is not None)
+        return Tries(0.0, 0.0, asked=False)
     takes = "None, True, False or the tries for each step, in (0, 1]"
     try:
         share = float(value)
@@ -56,7 +70,7 @@ def check_jumps(value: Any) -> tuple[float, bool]:
         raise checks.fail("jumps", value, takes) from None
     if not 0 < share <= 1:
         raise checks.fail("jumps", value, takes)
-    return share, True
+    return Tries(share, share, asked=True)
 
 
 def with_no_modes(state: Any) -> Any:
@@ -139,28 +153,47 @@ def search(
         # The rows of a minibatch are the same for all.
         key = random.fold_in(after.rng_key[0], 3)
         visited = jax.vmap(method.visited)(after.sampler).position
-        positions = visited.reshape(-1, visited.shape[-1])
-        bottoms = jax.vmap(partial(way_down, key, of_first))(positions)
-        new = ~jax.vmap(partial(is_known, found.modes))(bottoms)
+
+        def of_each(function: Callable, places: Any) -> Any:
+            """A function of a `potential_and_grad` and a place, for all places of all chains.
+
+            Each chain has the energies of its own anchors: where they are, noise is low.
+            """
+
+            def of_chain(warmup: Any, places: Any) -> Any:
+                return jax.vmap(partial(function, energy(warmup)))(places)
+
+            return jax.vmap(of_chain)(after.warmup, places)
+
+        bottoms = of_each(partial(way_down, key), visited)
+        new = ~jax.vmap(jax.vmap(partial(is_known, found.modes)))(bottoms)
+        energy_at = lambda x: evaluate(of_first, key, x).energy
         if not exact:
-            # Anchors have moved since, and with them what energies are relative to.
-            energy_at = lambda x: evaluate(of_first, key, x).energy
-            found = with_energies(found, lax.map(energy_at, found.modes.mean), tau)
+            slopes = lax.map(lambda x: slopes_at(key, of_first, x).mean(0), found.modes.mean)
+            found = renewed(found, slopes, tau, energy_at)
 
         def added(found: FoundModes) -> FoundModes:
             if visited.shape[-1] <= MOST_DENSE:
-                shaped = partial(shape_at, key, of_first, temperature=tau, exact=exact)
-                shapes = jax.vmap(shaped)(bottoms)
+                shaped = partial(shape_at, key, temperature=tau, exact=exact)
+                shapes = of_each(shaped, bottoms)
             else:
                 # One scale for all modes: what many coordinates are off by adds up.
-                scales = jnp.sqrt(tau * bottoms.inverse_curvature[0])
+                scales = jnp.sqrt(tau * bottoms.inverse_curvature[0, 0])
                 first = found.modes.factor[jnp.argmax(found.modes.known)]
                 scales = jnp.where(jnp.any(found.modes.known), first, scales)
-                shapes = jax.vmap(partial(scales_at, scales=scales, temperature=tau))(bottoms)
+                scaled = partial(scales_at, scales=scales, temperature=tau)
+                shapes = jax.vmap(jax.vmap(scaled))(bottoms)
+            if not exact:
+                # They are relative to the first anchor of their chain.
+                reference = after.warmup.anchors.reference
+                above = jax.tree.map(lambda x: x - x[0], reference)
+                shift = (above.high + above.low)[:, None]
+                shapes = shapes._replace(energy=shapes.energy + shift)
             shapes = shapes._replace(arrived=shapes.arrived & new)
-            return with_modes(found, shapes, tau, lambda x: evaluate(of_first, key, x).energy)
+            shapes = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), shapes)
+            return with_modes(found, shapes, tau, energy_at)
 
         found = lax.cond(jnp.any(new), added, lambda x: x, found)
-        return found._replace(descents=found.descents + new.shape[0])
+        return found._replace(descents=found.descents + new.size)
 
     return lax.cond(due, searched, lambda x: x, known)

@@ -10,6 +10,7 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.checks import warn_user
 from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.jumping import Tries
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.moves import Moves
 from numpyro_contour.kernels.scaling import Scaling
@@ -35,14 +36,14 @@ class Parts:
     num_steps: int
     draw: str
     init_strategy: Callable
-    #: the share of steps that are tries to jump between modes, and whether it was asked for
-    jumps: tuple[float, bool]
+    #: how often chains try to jump between modes
+    jumps: Tries
 
     def __post_init__(self) -> None:
         if self.moves.adjusted and self.scaling.by_rmsprop:
             takes = "another one where `adjusted` is True, since it changes with each step"
             raise checks.fail("preconditioner", "rmsprop", takes)
-        share, asked = self.jumps
+        share, _, asked = self.jumps
         if asked and not self.method.jumps:
             raise checks.fail("jumps", share, "nothing but False for this kernel")
         if asked and self.plan is None:
@@ -67,7 +68,7 @@ class Parts:
             "minibatch_size": self.source.minibatch_size,
             "energy": self.source.energy,
             "chunk_bytes": self.source.chunk_bytes,
-            "jumps": self.jumps[0],
+            "jumps": self.jumps.exact,
             **self.moves.settings,
             **self.method.settings,
         }
@@ -77,11 +78,10 @@ class Parts:
 
         Args:
             estimator: what estimates the potential energy. The noise of minibatches alone is too
-                large, and that of a callable is not known. With a control variate chains jump only
-                where that was asked for: masses of modes were off by more than their errors say.
+                large, and that of a callable is not known.
         """
-        told = estimator == "full" or (estimator == "control_variate" and self.jumps[1])
-        return self.jumps[0] > 0 and self.method.jumps and told and self.plan is not None
+        told = estimator in ("full", "control_variate")
+        return self.jumps.exact > 0 and self.method.jumps and told and self.plan is not None
 
     def estimator(self, potential: ModelPotential | None) -> str | Callable:
         """What estimates the potential energy: a name, or the user's own callable.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour.adaptation.found_modes import none_found, slots, with_modes
+from numpyro_contour.adaptation.found_modes import none_found, renewed, slots, with_modes
 from numpyro_contour.adaptation.mode_search import (
     MOST_DENSE,
     Shape,
@@ -131,6 +131,32 @@ def test_what_no_barrier_parts_is_one_mode():
         none_found(2)._replace(modes=no_modes(slots(2), 2, dense=False)), shapes, 1.0, pair
     )
     np.testing.assert_array_equal(found.modes.mean[found.modes.known], means[::2])
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_modes_go_where_other_gradients_put_their_bottoms(dense):
+    factor = np.array([[1.0, 0.0], [0.5, 0.2]]) if dense else np.array([[1.0, 0.0], [0.0, 0.2]])
+    precision = jnp.asarray(np.linalg.inv(factor @ factor.T), jnp.float32) / 2.0
+    bottom, far = jnp.array([0.4, -0.1]), jnp.array([30.0, 0.0])
+    potential = lambda x: (x - bottom) @ precision @ (x - bottom) + 3.0
+    found = none_found(2)
+    modes = no_modes(slots(2), 2, dense)
+    shape = (lambda x: jnp.asarray(x, jnp.float32)) if dense else (lambda x: jnp.diag(jnp.array(x)))
+    known = modes.known.at[:2].set(True)
+    modes = modes._replace(
+        known=known,
+        mean=modes.mean.at[1].set(far),
+        factor=modes.factor.at[:2].set(shape(factor)),
+        inverse=modes.inverse.at[:2].set(shape(np.linalg.inv(factor))),
+    )
+    found = found._replace(modes=modes)
+    slopes = jax.vmap(jax.grad(potential))(modes.mean)
+    after = renewed(found, slopes, 1.0, potential)
+    # A normal's bottom is one step away; what would be thirty standard deviations is none.
+    np.testing.assert_allclose(after.modes.mean[:2], [bottom, far], atol=1e-5)
+    np.testing.assert_allclose(after.energy[:2], [3.0, potential(far)], rtol=1e-5)
+    assert after.log_mass[0] > after.log_mass[1] > -jnp.inf
+    assert jnp.isneginf(after.log_mass[2:]).all()
 
 
 def test_many_coordinates_have_scales_only():

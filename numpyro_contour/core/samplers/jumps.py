@@ -41,7 +41,7 @@ def jumps(
     step_size: Schedule,
     temperature: Schedule,
     modes: Modes,
-    energy_noise: jax.Array | float = 0.0,
+    telling: PotentialAndGrad | None = None,
 ) -> Jump:
     r"""Tries to jump to another mode, for a chain of a sampler.
 
@@ -54,8 +54,10 @@ def jumps(
 
     with :math:`q_{ij}` the probability to try the way from i to j, and y is in the cell of j. So
     the density that the sampler has as its law stays as it is. The last term pays for the noise of
-    both energies; it is 0 where they are exact. A try takes one evaluation. It comes between two
-    steps and is none itself, so that theta learns nothing from it. What the diffusion remembers is
+    both energies; it is 0 where they are exact. A try takes one evaluation, of noisy energies two:
+    the chain's own stems from a step that it has had a part in, and the noise is not the same
+    everywhere. A try comes between two steps and is none itself, so that theta learns nothing from
+    it. What the diffusion remembers is
     carried over by its `relocate`.
 
     Args:
@@ -64,8 +66,9 @@ def jumps(
         step_size: its schedule of :math:`\epsilon > 0`.
         temperature: its schedule of :math:`\tau \ge 0`; at 0 no jump is made.
         modes: the modes that are known.
-        energy_noise: :math:`\sigma^2`, the variance of the noise of energies that do not tell it
-            themselves, in nats squared. Defaults to 0, for exact ones.
+        telling: a `potential_and_grad` that also tells :math:`\sigma^2`, the variance of its
+            energy's noise, for tries where energies are noisy. None (default) where they are exact:
+            tries then take the one that steps take.
 
     Returns:
         A function `(keys, state, potential_and_grad) -> (state, counts)`, which takes two keys as a
@@ -107,16 +110,21 @@ def jumps(
         tau = temperature(chain.steps)
         uniforms = random.uniform(keys[0], (modes.known.shape[0] + 1,), chain.position.dtype)
         to = image(uniforms[1:], modes, chain.position)
-        found = evaluate(potential_and_grad, keys[1], to.position)
-        here, multiplier = flattening_at(state, chain.potential_energy)
+        old = chain.potential_energy
+        _, multiplier = flattening_at(state, old)
+        if telling is None:
+            found = evaluate(potential_and_grad, keys[1], to.position)
+            noise = jnp.zeros_like(old)
+        else:
+            key_here, key_there = random.split(keys[1])
+            own = evaluate(telling, key_here, chain.position)
+            found = evaluate(telling, key_there, to.position)
+            old, noise = own.energy, own.noise * flattening_at(state, own.energy)[1] ** 2
+        here, _ = flattening_at(state, old)
         there, multiplier_there = flattening_at(state, found.energy)
-
-        def variance(told: jax.Array, multiplier: jax.Array) -> jax.Array:
-            return jnp.where(told > 0, told, energy_noise) * multiplier**2
-
-        noise = variance(chain.energy_noise, multiplier) + variance(found.noise, multiplier_there)
+        noise += found.noise * multiplier_there**2
         safe = jnp.where(tau > 0, tau, 1.0)
-        log_ratio = (chain.potential_energy - found.energy) / safe + here - there + to.log_factor
+        log_ratio = (old - found.energy) / safe + here - there + to.log_factor
         log_ratio -= 0.5 * noise / safe**2
         usable = to.returns & (tau > 0) & all_finite(to.position, found.energy, found.gradient)
         made = usable & (jnp.log(uniforms[0]) < log_ratio)

@@ -56,7 +56,7 @@ def control_variate(
     orders = expansions.orders
     branches = [_alone(potential, like), *(made[number](potential, like) for number in orders)]
     places = jnp.asarray([0, *(1 + orders.index(k) if k in orders else 1 for k in made)])
-    told = told_variance(potential, like, expansions)
+    told = told_variance(potential, like, expansions, order)
 
     def estimate(
         key: jax.Array, flat: jax.Array, anchors: Anchors

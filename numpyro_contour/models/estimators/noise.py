@@ -18,13 +18,16 @@ from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import axes_of_terms, terms
 
 
-def told_variance(potential: ModelPotential, like: Any, expansions: Expansions) -> Callable:
+def told_variance(
+    potential: ModelPotential, like: Any, expansions: Expansions, order: jax.Array
+) -> Callable:
     """`(rows, position, anchors) -> variance` of the energy of the estimator that is in use.
 
     Args:
         potential: the potential energy of the model.
         like: an unconstrained position.
         expansions: those of the control variate that may come.
+        order: that of the one in use, the same for all chains.
     """
     at_anchors = variances_at_anchors(potential, like)
 
@@ -39,7 +42,7 @@ def told_variance(potential: ModelPotential, like: Any, expansions: Expansions) 
 
     def told(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
         return lax.cond(
-            anchors.order == 3,
+            order == 3,
             lambda indices, flat, _: of_expansion(indices, flat),
             of_anchors,
             *(indices, flat, anchors),

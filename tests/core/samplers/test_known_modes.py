@@ -115,15 +115,21 @@ def test_jumps_leave_the_law_as_it_is(name):
 
 
 def test_noise_of_both_energies_is_paid_for():
-    # Energies with a noise of 1.2 nats: without the penalty narrow modes gain 20 %.
+    # Noise of up to 1.6 nats, where it is least in the tails: without the penalty narrow modes
+    # gain 20 %. Steps have not told it, and their own energies are of no use to a try.
     sampler, parts = sampler_of("plain")
-    start, sd = samples(density(GRID)), 1.2
+    start = samples(density(GRID))
+
+    def telling(key, x):
+        value, gradient = jax.value_and_grad(potential)(x)
+        sd = 1.0 + 0.6 * jnp.cos(3 * x[0])
+        return value + sd * random.normal(key), gradient, sd**2
 
     def energy(key, x):
-        value, gradient = jax.value_and_grad(potential)(x)
-        return value + sd * random.normal(key), gradient, jnp.full((), sd**2)
+        value, gradient, _ = telling(key, x)
+        return value + 3.0, gradient
 
-    jump = jumps(sampler, *parts, modes())
+    jump = jumps(sampler, *parts, modes(), telling)
 
     @jax.jit
     @jax.vmap
