@@ -136,7 +136,7 @@ MUTANTS = [
     *(
         Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_known_modes.py")
         for old, new in (
-            ("chain.potential_energy - found.energy)", "found.energy - chain.potential_energy)"),
+            ("(old - found.energy) / safe", "(found.energy - old) / safe"),
             ("+ here - there", ""),
             ("log_ratio -= 0.5 * noise", "log_ratio -= 0.0 * noise"),
             ("old, noise = own.energy, own.noise", "old, noise = own.energy, 0.0"),

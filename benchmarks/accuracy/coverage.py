@@ -23,6 +23,8 @@ DRAWS = 1000
 CORRELATION = 0.9
 #: draws of the runs with nothing given, and as many of warm-up
 DEFAULT_DRAWS = 500
+#: runs after which compiled programs are forgotten: each run adds some, to no end
+FORGOTTEN = 25
 #: the standard deviation of the noise in the model of README
 NOISE = 3.5
 
@@ -97,7 +99,9 @@ def with_nothing_given(
     """
     mcmc = runs.driver(kernel, draws, draws, CHAINS)
     found = []
-    for key in random.split(random.key(1), number):
+    for n, key in enumerate(random.split(random.key(1), number)):
+        if n % FORGOTTEN == FORGOTTEN - 1:
+            jax.clear_caches()
         more = {} if start is None else {"init_params": start(key)}
         with runs.quiet():
             mcmc.run(key, *data, **more)
