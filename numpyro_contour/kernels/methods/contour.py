@@ -142,6 +142,7 @@ class Contour(Method):
             "weight": self.weight,
             "theta": "learnt" if self.theta is None else "given",
             "barrier": None,
+            "shares_theta": self.shares_theta,
         }
 
     def check_temperature(self, temperature: Any, schedule: Schedule) -> Schedule:
