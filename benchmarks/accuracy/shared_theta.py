@@ -98,6 +98,7 @@ def ten_dimensions() -> Law:
 def repeated(kernel: Any, law: Law, chains: int, draws: int, seeds: int) -> Iterator[MCMC]:
     """Finished runs, compiled once."""
     mcmc = runs.driver(kernel, draws, draws, chains)
+    jax.clear_caches()  # the programs of all kernels together are more than a process may map
     start = {} if law.starts is None else {"init_params": law.starts(chains)}
     for seed in range(seeds):
         with runs.quiet():

@@ -34,9 +34,10 @@ class InteractingContourSGLD(Kernel):
     method=Contour(shares_theta=True))`.
 
     Args:
-        gain: schedule of the stochastic approximation, as for `ContourSGLD`. It is not multiplied
-            by the number of chains.
-        theta: known probabilities, as for `ContourSGLD`: nothing is learnt then, nor shared.
+        gain: schedule of the stochastic approximation, as for `ContourSGLD`, not multiplied by the
+            number of chains. None (default) for `robbins_monro(10, 0.8, 100, maximum=0.5)`.
+        theta: known probabilities, as for `ContourSGLD`: nothing is learnt then, nor shared. None
+            (default) to learn them.
         partition, num_bins, zeta, interpolation, one_sided: as for `ContourSGLD`.
         multiplier_bound, random_field, rho, weight: as for `ContourSGLD`.
         collect_theta, temperature: as for `ContourSGLD`.
