@@ -374,6 +374,7 @@ MUTANTS = [
             ("lax.pmean(jnp.where(here, amount, 0.0)", "lax.psum(jnp.where(here, amount, 0.0)"),
             ("lost = lax.pmean(", "lost = lax.psum("),
             ("amount + penalty, 0.0", "amount, 0.0"),
+            ("lax.pmax(", "lax.pmin("),
         )
     ),
     Mutant(

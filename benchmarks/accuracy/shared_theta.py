@@ -28,6 +28,9 @@ SIZE = 10
 #: chains and seeds of a comparison, and of the runs whose errors are judged
 CHAINS, SEEDS = 16, 5
 JUDGED_CHAINS, JUDGED = 8, 100
+# Runs after which what is compiled is forgotten: each adds programs, of which a process has room
+# for some 60 runs.
+_COMPILED = 40
 
 
 class Length(NamedTuple):
@@ -96,11 +99,12 @@ def ten_dimensions() -> Law:
 
 
 def repeated(kernel: Any, law: Law, chains: int, draws: int, seeds: int) -> Iterator[MCMC]:
-    """Finished runs, compiled once."""
+    """Finished runs."""
     mcmc = runs.driver(kernel, draws, draws, chains)
-    jax.clear_caches()  # the programs of all kernels together are more than a process may map
     start = {} if law.starts is None else {"init_params": law.starts(chains)}
     for seed in range(seeds):
+        if seed % _COMPILED == 0:
+            jax.clear_caches()
         with runs.quiet():
             mcmc.run(random.key(seed), *law.data, **start)
         yield mcmc

@@ -75,9 +75,12 @@ def learn_together(
     counts = theta.bin_counts + here
     shared = lax.pmean(amount, chains)
     if rho is None:
-        log_rise = jnp.log(lax.pmean(jnp.where(here, amount, 0.0), chains))
+        rise = lax.pmean(jnp.where(here, amount, 0.0), chains)[energy_bin]
         decay = theta.decay - jnp.log1p(-shared)
-        return apply_decay(_raised(theta.log_theta, log_rise, decay), decay, counts)
+        # Chains in one bin raise it alike. Logarithms for all bins would take twice the step.
+        raised = _raised(theta.log_theta[energy_bin], jnp.log(rise), decay)
+        log_theta = lax.pmax(jnp.where(here, raised, theta.log_theta), chains)
+        return apply_decay(log_theta, decay, counts)
     # As in `update_penalized`, everything is divided by (1 - shared).
     penalty = jnp.minimum(rho * jnp.exp(2 * log_omega), MAXIMUM_GAIN - amount)
     lost = lax.pmean(jnp.where(bins >= energy_bin, penalty, 0.0), chains)
