@@ -31,6 +31,7 @@ BENCHMARKS = {
             "minibatches.peers_on_rows": "Which sampler weighs such modes best in as many rows?",
             "accuracy.crossings": "What do the partition and the noise do to crossings?",
             "accuracy.moving_theta": "What bias comes from a theta that still moves?",
+            "accuracy.shared_theta": "What is gained by chains that share theta?",
             "accuracy.jumps": "Are energies that jump answered right, or called bad?",
             "accuracy.curvature": "What is gained by Metropolis-Hastings where curvature varies?",
             "accuracy.coverage": "Do reported Monte Carlo errors agree with replicate runs?",

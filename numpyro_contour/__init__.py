@@ -14,6 +14,7 @@ from numpyro_contour.kernels.contour_sgld import ContourSGLD
 from numpyro_contour.kernels.contour_sgnht import ContourSGNHT
 from numpyro_contour.kernels.cyclical_sghmc import CyclicalSGHMC
 from numpyro_contour.kernels.cyclical_sgld import CyclicalSGLD
+from numpyro_contour.kernels.interacting_contour_sgld import InteractingContourSGLD
 from numpyro_contour.kernels.replica_exchange_sghmc import ReplicaExchangeSGHMC
 from numpyro_contour.kernels.replica_exchange_sgld import ReplicaExchangeSGLD
 from numpyro_contour.kernels.sghmc import SGHMC
@@ -60,6 +61,7 @@ __all__ = [
     "CyclicalSGLD",
     "EnergyPartition",
     "Expectation",
+    "InteractingContourSGLD",
     "ReplicaExchangeSGHMC",
     "ReplicaExchangeSGLD",
     "Report",

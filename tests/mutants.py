@@ -372,6 +372,37 @@ MUTANTS = [
         "log_weight=window.log_weight",
         f"{_NORMALISER} output",
     ),
+    *(
+        Mutant("core/flattening/shared_theta.py", old, new, "core/flattening")
+        for old, new in (
+            ("shared = lax.pmean(amount", "shared = lax.psum(amount"),
+            ("lax.pmean(jnp.where(here, amount, 0.0)", "lax.psum(jnp.where(here, amount, 0.0)"),
+            ("lost = lax.pmean(", "lost = lax.psum("),
+            ("amount + penalty, 0.0", "amount, 0.0"),
+            ("lax.pmax(", "lax.pmin("),
+        )
+    ),
+    Mutant(
+        "core/flattening/theta_updates.py",
+        "if chains is not None:",
+        "if chains is None and False:",
+        "core/flattening",
+    ),
+    Mutant("core/samplers/contour.py", "*visited, rho, chains", "*visited, rho", "core/flattening"),
+    Mutant("adaptation/pooled.py", "lax.pmin(", "lax.pmax(", "adaptation/test_pooled.py"),
+    Mutant("adaptation/pooled.py", "found.low + rise", "found.low", "adaptation/test_pooled.py"),
+    Mutant(
+        "kernels/methods/contour.py",
+        "replace(self, chains=chains) if self.shares_theta and self.theta is None else self",
+        "self",
+        "kernels/test_interacting_chains.py",
+    ),
+    Mutant(
+        "kernels/methods/contour.py",
+        "if self.shares_theta and self.theta is None else",
+        "if self.shares_theta else",
+        "kernels/test_interacting_chains.py",
+    ),
     Mutant("core/samplers/climbing.py", "xi**2 - back**2", "xi**2", "core/samplers"),
     Mutant(
         "core/samplers/steps_by_height.py",

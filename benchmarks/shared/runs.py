@@ -14,7 +14,8 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import weighted_samples
 
-#: the kernels, and the number of gradients that a step of each takes
+#: the kernels, and the number of gradients that a step of each takes; `InteractingContourSGLD`,
+#: whose chains one by one are those of `ContourSGLD`, is in `accuracy.shared_theta`
 KERNELS = {
     "SGLD": 1,
     "SGHMC": 1,

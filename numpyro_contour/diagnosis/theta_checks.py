@@ -47,6 +47,9 @@ def spread(evidence: Evidence) -> list[Verdict]:
     if evidence.theta_over_time is None:
         return [unknown(name, _NOT_COLLECTED)]
     mean, _ = evidence.theta_over_time
+    # Only chains that ran together do share it.
+    if evidence.settings.get("shares_theta") and len(mean) > 1 and (mean == mean[0]).all():
+        return [unknown(name, "The chains share theta, which cannot tell whether they agree.")]
     # Means over the draws: the last theta still tells in which mode its chain was last.
     partition = evidence.groups["energy_partition"].transpose("chain", ...)
     lower, upper = partition["lower_edge"].values, partition["upper_edge"].values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,9 @@ from numpyro_contour.kernels.following import follow
 from numpyro_contour.kernels.jumping import jumps_of_a_draw, search
 from numpyro_contour.kernels.parts import Parts
 
+#: name of the axis of the chains that run together
+CHAINS = "chains"
+
 
 def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
     """The state after the next draw.
@@ -29,8 +33,10 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
         model_kwargs: its keyword arguments.
         state: the state of one chain or of all.
     """
-    plan = parts.plan
     batched = not is_prng_key(state.rng_key)
+    if batched:
+        parts = replace(parts, method=parts.method.among(CHAINS))
+    plan = parts.plan
     potential = parts.source.potential(model_args, model_kwargs)
     like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
     draws = ChainDraws(parts, potential)
@@ -38,7 +44,7 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     energy = parts.source.estimator(chosen, potential, like, state.warmup)
 
     def lift(function: Callable) -> Callable:
-        return jax.vmap(function) if batched else function
+        return jax.vmap(function, axis_name=CHAINS) if batched else function
 
     def lift_in_turn(function: Callable) -> Callable:
         return partial(lax.map, function) if batched else function

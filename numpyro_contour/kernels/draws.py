@@ -96,7 +96,16 @@ class ChainDraws:
         if not self.exact:
             trust = parts.method.trust(parts.plan, state.warmup, callable(parts.source.energy))
         sampler_state, window = run_window(
-            *(key, state.sampler, energy, sampler, parts.num_steps, parts.draw, trust, tries)
+            *(
+                key,
+                parts.method.begin_window(state.sampler),
+                energy,
+                sampler,
+                parts.num_steps,
+                parts.draw,
+                trust,
+                tries,
+            )
         )
         if window.jumped is not None:
             kept = warmup.iteration >= warmup.length

@@ -50,6 +50,7 @@ def test_names_and_questions_name_benchmarks(capsys):
     [
         "accuracy.mixture",
         "accuracy.coverage",
+        "accuracy.shared_theta",
         "accuracy.kinds",
         "posteriordb",
         "minibatches.modes_of_rows",

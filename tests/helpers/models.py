@@ -21,6 +21,7 @@ ROWS = {
     "ContourSGLD": {},
     "ContourSGHMC": {},
     "ContourSGNHT": {},
+    "InteractingContourSGLD": {},
     "ReplicaExchangeSGLD": {"temperatures": (1.0, 2.0)},
     "ReplicaExchangeSGHMC": {"temperatures": (1.0, 2.0)},
 }
@@ -30,7 +31,7 @@ def kernel_of(name):
     """`(model, potential_fn, step_size, partition, **arguments) -> kernel`."""
 
     def make(model=None, partition=None, **arguments):
-        if name.startswith("Contour"):
+        if "Contour" in name:
             arguments["partition"] = partition
         return getattr(numpyro_contour, name)(model, **ROWS[name], **arguments)
 

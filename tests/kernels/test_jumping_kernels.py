@@ -46,6 +46,7 @@ def shares(mcmc, inside):
         in_second_tier("SGHMC", {}),
         in_second_tier("SGNHT", {}),
         in_second_tier("ContourSGHMC", {}),
+        in_second_tier("InteractingContourSGLD", {}),
         in_second_tier("ReplicaExchangeSGLD", {}),
         in_second_tier("ContourSGLD", {"barrier": 40.0, "num_steps": 100}),
     ],

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.core.flattening.psi import Flattening, LogPsi, log_flattening
+from numpyro_contour.core.flattening.shared_theta import learn_together
 from numpyro_contour.core.flattening.theta import (
     MAXIMUM_GAIN,
     ThetaState,
@@ -121,6 +122,7 @@ def learn(
     log_omega: jax.Array,
     log_shared: jax.Array,
     rho: float = 1.0,
+    chains: str | None = None,
 ) -> ThetaState:
     r"""Theta after a visit to a bin J.
 
@@ -136,6 +138,8 @@ def learn(
         log_omega: log of the scheduled gain, (); with -inf theta does not change.
         log_shared: `log_field` at the visit, ().
         rho: the penalty of "penalized". Defaults to 1.
+        chains: the name of the axis of chains that share theta, which then moves by the mean of
+            what each adds, as `learn_together` says. None (default) for a theta of one chain.
 
     Returns:
         The estimate after the visit, which is counted.
@@ -151,6 +155,9 @@ def learn(
         >>> print(np.exp(learnt.log_theta - learnt.decay).round(3))  # first 0.25 + 0.1 (1 - 0.25)
         [0.325 0.225 0.225 0.225]
     """
+    if chains is not None:
+        penalty = rho if random_field == "penalized" else None
+        return learn_together(theta, energy_bin, log_omega, log_shared, chains, penalty)
     if random_field == "penalized":
         return update_penalized(theta, energy_bin, log_omega, log_shared, rho)
     return update_theta(theta, energy_bin, log_omega + log_shared)

@@ -94,6 +94,7 @@ def contour(
     noise_limit: float | None = None,
     rho: float = 1.0,
     theta: Any = None,
+    chains: str | None = None,
 ) -> Sampler:
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
@@ -127,6 +128,10 @@ def contour(
         rho: the penalty of "penalized", at least 0. Defaults to 1.
         theta: known probabilities of the bins, (num_bins,), which stay as they are. None (default)
             to learn them.
+        chains: the name of the axis of chains, of the `jax.vmap` around the steps, whose chains
+            share the theta that they learn: a step moves it by the mean of what each chain adds.
+            They must begin with the same theta and have the same bins. None (default) for a theta
+            of each chain's own.
 
     Returns:
         A `Sampler` whose draws carry log importance weights.
@@ -185,7 +190,8 @@ def contour(
         if noise_limit is not None:
             learns &= chain.energy_noise <= noise_limit
         log_omega = jnp.where(learns, jnp.log(gain(chain.steps)), -jnp.inf)
-        return learn(random_field, before, moved.energy_bin, log_omega, log_shared, rho)
+        visited = before, moved.energy_bin, log_omega, log_shared
+        return learn(random_field, *visited, rho, chains)
 
     def flattening_at(state: ContourSamplerState, energy: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The log weight and the multiplier at an energy, by the theta of the step."""

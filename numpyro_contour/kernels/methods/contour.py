@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpyro_contour import checks
 from numpyro_contour.adaptation.learn import gain_since
 from numpyro_contour.adaptation.pilot import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.pooled import pooled
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
 from numpyro_contour.adaptation.window import renew_partition
@@ -23,6 +24,7 @@ from numpyro_contour.core.flattening.normaliser import (
     update_mean_theta,
 )
 from numpyro_contour.core.flattening.psi import INTERPOLATIONS, WEIGHTS, Flattening
+from numpyro_contour.core.flattening.shared_theta import of_first_chain
 from numpyro_contour.core.flattening.theta import known_theta
 from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS
 from numpyro_contour.core.samplers.chain import Sampler
@@ -73,6 +75,10 @@ class Contour(Method):
     collect_theta: bool = True
     #: width of a bin of a partition that is found, in standard deviations of the energy
     bin_width: float = BIN_WIDTH
+    #: whether chains that run together share theta and the partition
+    shares_theta: bool = False
+    #: the name of the axis of such chains, which the kernel gives; None for a chain alone
+    chains: str | None = None
     #: zeta and the shape of Psi, from the arguments above
     flattening: Flattening = field(init=False, repr=False)
 
@@ -106,6 +112,7 @@ class Contour(Method):
                 raise checks.fail("partition", None, "an EnergyPartition where `theta` is given")
             theta = known_theta(theta, num_bins)
         checks.boolean("collect_theta", self.collect_theta)
+        checks.boolean("shares_theta", self.shares_theta)
         checked = {"num_bins": num_bins, "gain": gain, "flattening": flattening, "rho": rho}
         for name, value in (checked | {"theta": theta}).items():
             object.__setattr__(self, name, value)
@@ -135,12 +142,17 @@ class Contour(Method):
             "weight": self.weight,
             "theta": "learnt" if self.theta is None else "given",
             "barrier": None,
+            "shares_theta": self.shares_theta,
         }
 
     def check_temperature(self, temperature: Any, schedule: Schedule) -> Schedule:
         """The temperature, which must be above 0 at the start."""
         check_positive_temperature(temperature)
         return schedule
+
+    def among(self, chains: str) -> Contour:
+        """The method of chains that run together, along an axis of this name."""
+        return replace(self, chains=chains) if self.shares_theta and self.theta is None else self
 
     def sampler(self, setup: Setup) -> Sampler:
         """The pure sampler."""
@@ -168,6 +180,7 @@ class Contour(Method):
             bearable_noise(setup.size) if setup.noisy and setup.plan is not None else None,
             self.rho,
             self.theta,
+            self.chains,
         )
 
     def end_warmup_draw(
@@ -178,9 +191,12 @@ class Contour(Method):
         warmup, seen = record_draw(plan, state.warmup, *trace)
         if self.partition is None:
             assert isinstance(sampler, ContourSamplerState)
+            found, pilot_sd = seen.found, warmup.pilot_sd
+            if self.chains is not None:
+                found, pilot_sd = pooled(found, pilot_sd, warmup.anchors, self.chains)
             partition, theta = renew_partition(
-                seen.found,
-                warmup.pilot_sd,
+                found,
+                pilot_sd,
                 seen.is_pilot,
                 seen.renews,
                 sampler.partition,
@@ -193,6 +209,16 @@ class Contour(Method):
             sampler = sampler._replace(partition=partition, theta=theta, mean_theta=mean)
         warmup = end_draw(warmup, seen, sampler.chain.steps, sampler.partition)
         return state._replace(sampler=sampler, warmup=warmup)
+
+    def begin_window(self, sampler: ContourSamplerState) -> ContourSamplerState:
+        """The sampler's state before a window; chains that share theta take the first one's."""
+        if self.chains is None:
+            return sampler
+        theta, mean = sampler.theta, sampler.mean_theta
+        learnt = theta.log_theta, theta.decay, mean
+        log_theta, decay, mean = of_first_chain(learnt, self.chains)
+        theta = theta._replace(log_theta=log_theta, decay=decay)
+        return sampler._replace(theta=theta, mean_theta=mean)
 
     def end_window(
         self, sampler: Any, window: Window, temperature: jax.Array

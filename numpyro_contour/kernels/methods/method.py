@@ -89,6 +89,10 @@ class Method(ABC):
         """The method's arguments by name."""
         return {}
 
+    def among(self, chains: str) -> Method:
+        """The method of chains that run together, along an axis of this name."""
+        return self
+
     @abstractmethod
     def sampler(self, setup: Setup) -> Sampler:
         """The pure sampler."""
@@ -154,6 +158,10 @@ class Method(ABC):
     def trust(self, plan: Plan | None, warmup: Any, energy_is_callable: bool) -> jax.Array | float:
         """How much of what the log weights of a run on noisy energies tell is not noise."""
         return 1.0
+
+    def begin_window(self, sampler: Any) -> Any:
+        """The sampler's state before a window of steps."""
+        return sampler
 
     def end_window(
         self, sampler: Any, window: Window, temperature: jax.Array
