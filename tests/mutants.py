@@ -134,6 +134,15 @@ MUTANTS = [
         )
     ),
     *(
+        Mutant("core/samplers/one_coordinate.py", old, new, "core/samplers/test_one_coordinate.py")
+        for old, new in (
+            ("jnp.log(s[target]) - jnp.log(s[origin]),", "0.0 * s[0],"),
+            ("(distances(moved)[target] < distances(moved)[origin]) & jnp", "jnp"),
+            ("jnp.sum(modes.known) >= LEAST_MODES", "jnp.sum(modes.known) > 1"),
+            ("s[target] / s[origin] * (x", "(x"),
+        )
+    ),
+    *(
         Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_known_modes.py")
         for old, new in (
             ("(old - found.energy) / safe", "(found.energy - old) / safe"),

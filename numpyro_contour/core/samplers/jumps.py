@@ -12,12 +12,19 @@ from jax import random
 from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evaluate, next_step_size
 from numpyro_contour.core.samplers.guard import all_finite
-from numpyro_contour.core.samplers.known_modes import Modes, image
+from numpyro_contour.core.samplers.known_modes import Map, Modes, image
+from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate
 from numpyro_contour.schedules import Schedule
+
+# The share of tries that move one coordinate only, where there are combinations of modes.
+_ONE_COORDINATE = 1 / 3
 
 
 class JumpCounts(NamedTuple):
-    """How often each way between K modes was tried and taken, from rows to columns."""
+    """How often each way between K modes was tried and taken, from rows to columns.
+
+    Tries that move one coordinate only are not among them.
+    """
 
     #: (K, K)
     tried: jax.Array
@@ -59,6 +66,9 @@ def jumps(
     everywhere. A try comes between two steps and is none itself, so that theta learns nothing from
     it. What the diffusion remembers is
     carried over by its `relocate`.
+
+    Where four modes or more are known, a third of the tries moves one coordinate only, from where
+    one mode has it to where another has it: see `moved_coordinate`.
 
     Args:
         sampler: the sampler, between whose steps the tries are.
@@ -108,8 +118,15 @@ def jumps(
     ) -> tuple[Any, JumpCounts]:
         chain = state.chain
         tau = temperature(chain.steps)
-        uniforms = random.uniform(keys[0], (modes.known.shape[0] + 1,), chain.position.dtype)
-        to = image(uniforms[1:], modes, chain.position)
+        slots, size = modes.mean.shape
+        uniforms = random.uniform(keys[0], (slots + size + 2,), chain.position.dtype)
+        to = image(uniforms[2 : slots + 2], modes, chain.position)
+        whole = jnp.ones((), bool)
+        if size > 1 and slots >= LEAST_MODES:
+            several = jnp.sum(modes.known) >= LEAST_MODES
+            whole = ~(several & (uniforms[1] < _ONE_COORDINATE))
+            part = moved_coordinate(uniforms[2:], modes, chain.position)
+            to = Map(*(jnp.where(whole, a, b) for a, b in zip(to, part)))
         old = chain.potential_energy
         _, multiplier = flattening_at(state, old)
         if telling is None:
@@ -147,7 +164,7 @@ def jumps(
             energy_noise=choose(found.noise, chain.energy_noise),
             accepted=chain.accepted | made,
         )
-        way = 1 * (to.origin[:, None] & to.target)
+        way = 1 * (to.origin[:, None] & to.target & whole)
         counts = JumpCounts(way, jnp.where(made, way, 0))
         moved = sampler.relocate if sampler.jump_to is None else sampler.jump_to
         return moved(state, chain), counts
