@@ -321,8 +321,8 @@ def papers_settings():
 def peers_on_one_mode():
     for target in ("normal-20-d", "eight-schools-10-d"):
         errors = [peer(target, m, "mean_error") for m in ("NUTS, 4 chains", "ContourSGLD")]
-        assert 0.42 < errors[0] / errors[1] < 0.58, errors
-    yield "about half of our error at equal gradients on either"
+        assert 0.28 < errors[0] / errors[1] < 0.55, errors
+    yield "a third to a half of our error at equal gradients"
 
 
 def a_theta_that_chains_share():
