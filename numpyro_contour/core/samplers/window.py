@@ -144,7 +144,9 @@ def run_window(
         # Keys 0 and 1 of the split above are those that 0 and 1 would be folded into.
         first_keys = random.split(random.fold_in(key, 2), tries)
         stretches = (jumps.made, first_keys, parted)
-        (carry, counts), trace = lax.scan(stretch, (carry, jumps.counts), stretches)
+        # A loop of one round would cost a tenth of ten steps.
+        begin = carry, jumps.counts
+        (carry, counts), trace = lax.scan(stretch, begin, stretches, unroll=tries == 1)
         return carry, jax.tree.map(lambda x: x.reshape(num_steps, *x.shape[2:]), trace), counts
 
     if num_steps == 1 or draw == "last":
