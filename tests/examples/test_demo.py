@@ -137,7 +137,7 @@ def mass_in_file(text):
 @pytest.mark.long_runs
 def test_the_demo_ends_without_a_fault_and_writes_what_it_found(tmp_path):
     text = output_of("--output", tmp_path)
-    assert text.count("No fault was found.") == 2
+    assert text.count("No fault was found.") == 2, text
     assert_masses(text)
     assert_file(tmp_path / "phase_retrieval.nc", text)
     assert_figures(tmp_path)

@@ -124,7 +124,8 @@ def outcome(target: Target, model: Any, data: tuple, chains: int, seed: int = 0)
 
 def noise_on_top(target: Target, mcmc: MCMC) -> float:
     """The scatter of the first chain's energies on top of the barrier."""
-    kernel, warmup = mcmc.sampler, mcmc.last_state.warmup
+    # All chains have the modes in common.
+    kernel, warmup = mcmc.sampler, mcmc.last_state.warmup._replace(modes=())
     potential = kernel.parts.source.potential(target.columns, {})
     with numpyro.handlers.seed(rng_seed=0):
         top = unconstrain_fn(target.prior, (), {}, jax.tree.map(jnp.asarray, target.top))
