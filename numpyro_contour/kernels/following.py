@@ -90,7 +90,8 @@ def follow(
 
     def followed(state: Any) -> Any:
         settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
-        return _less_noisy(source, method, potential, state, visited, noise, settled)
+        known = jnp.zeros((), jnp.int32) if modes is None else jnp.sum(modes.known)
+        return _less_noisy(source, method, potential, state, visited, noise, settled, known)
 
     return lax.cond(places & too_noisy, followed, lambda x: x, state)
 
@@ -120,6 +121,7 @@ def _less_noisy(
     visited: Chain,
     noise: jax.Array,
     settled: jax.Array,
+    known: jax.Array,
 ) -> Any:
     """The states of all chains with anchors by which their energies have less noise.
 
@@ -131,6 +133,7 @@ def _less_noisy(
         visited: the chains that their samplers move, (chains, replicas, ...).
         noise: the variance of their energies' noise, (chains, replicas).
         settled: whether the first anchors are where the chains have settled.
+        known: how many modes are known.
     """
     anchors, like = state.warmup.anchors, jax.tree.map(lambda x: x[0], state.z)
     full_data, expansions = source.full_data(potential, like), source.expansions(potential, like)
@@ -155,7 +158,9 @@ def _less_noisy(
         worth_it = (anchors.order[0] == 1) & (levels[1] > bearable)
         worth_it &= levels[2] < _WORTH_IT[2] * levels[1]
         far_out = levels[1] > _FAR_OUT * bearable
-        worth_it &= jnp.where(settled, far_out, in_use >= _IN_VAIN[2]) | ~affordable
+        # Of several modes each has an anchor, and what others do not bring down is in vain too.
+        in_vain = in_use >= _IN_VAIN[2] + known
+        worth_it &= jnp.where(settled, far_out | (in_vain & (known > 1)), in_vain) | ~affordable
         bends = worth_it
         anchors = anchors._replace(order=jnp.where(bends, 2, anchors.order))
     if expansions.clusters and len(expansions.orders) > 1:
