@@ -172,7 +172,7 @@ def test_jumps_where_there_can_be_none_are_refused_if_asked_for():
     assert SGLD(potential_fn=two_normals, step_size=0.1).settings["jumps"] == 0.1
 
 
-def test_where_energies_are_noisy_tries_are_asked_for_and_without_a_control_variate_there_are_none():
+def test_where_energies_are_noisy_tries_are_asked_for_and_on_minibatches_alone_there_are_none():
     shares = {None: (0.1, 0.02), True: (0.1, 0.02), 0.2: (0.2, 0.2), False: (0.0, 0.0)}
     for jumps, tries in shares.items():
         parts = SGLD(potential_fn=two_normals, jumps=jumps).parts
