@@ -72,8 +72,7 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
         return state if batched else jax.tree.map(lambda x: x[None], state)
 
     def follow_all(state: Any) -> Any:
-        modes = known.modes if known else None
-        followed = follow(plan, parts.source, parts.method, potential, with_axis(state), modes)
+        followed = follow(plan, parts.source, parts.method, potential, with_axis(state))
         return followed if batched else jax.tree.map(lambda x: x[0], followed)
 
     around = plan, parts.source, parts.method, potential

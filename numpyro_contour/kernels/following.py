@@ -15,7 +15,6 @@ from numpyro_contour.adaptation.settle import SETTLE
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.chain import Chain
-from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.kernels.anchors import home_at
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
@@ -56,13 +55,12 @@ def follow(
     method: Method,
     potential: ModelPotential | None,
     state: Any,
-    modes: Modes | None = None,
 ) -> Any:
     """The states of all chains after a draw, with a further anchor where it is needed most.
 
     That is where the noise of a chain's energy is largest, if it is more than the flattening can
-    bear, or in a mode that chains may jump to. All chains get it, so that a mode that one has
-    reached serves all. The passes over all rows never look at more rows than the minibatches have.
+    bear. All chains get it, so that a mode that one has reached serves all. The passes over all
+    rows never look at more rows than the minibatches have.
 
     Args:
         plan: the plan of the warm-up.
@@ -70,15 +68,12 @@ def follow(
         method: the kernel's method.
         potential: the model's potential energy.
         state: the states of all chains after a draw of the warm-up, with a leading axis.
-        modes: the modes that are known. None (default) where there are no jumps.
     """
     anchors = state.warmup.anchors
     if not anchors:
         return state
     assert potential is not None
     visited = jax.vmap(method.visited)(state.sampler)
-    if modes is not None:
-        visited = _with_a_mode(source, potential, state, visited, modes)
     noise = jnp.nan_to_num(visited.energy_noise, posinf=0.0)
     here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
     places = jnp.any(plan.flag("places_anchors", here.number)) & jnp.any(anchors.in_use)
@@ -90,27 +85,9 @@ def follow(
 
     def followed(state: Any) -> Any:
         settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
-        known = jnp.zeros((), jnp.int32) if modes is None else jnp.sum(modes.known)
-        return _less_noisy(source, method, potential, state, visited, noise, settled, known)
+        return _less_noisy(source, method, potential, state, visited, noise, settled)
 
     return lax.cond(places & too_noisy, followed, lambda x: x, state)
-
-
-def _with_a_mode(
-    source: EnergySource, potential: ModelPotential, state: Any, visited: Chain, modes: Modes
-) -> Chain:
-    """The places of all chains, and one of the modes in turn, with the noise of energies there."""
-    number = state.warmup.iteration[0] % jnp.maximum(jnp.sum(modes.known), 1)
-    mean, like = modes.mean[number], jax.tree.map(lambda x: x[0], state.z)
-    energy = source.estimator("control_variate", potential, like, state.warmup, tells_noise=True)
-    key = random.fold_in(state.rng_key[0], 4)
-    noise = jax.vmap(lambda warmup: energy(warmup)(key, mean)[2])(state.warmup)
-    noise = jnp.where(modes.known[number], noise, 0.0)[:, None]
-    place = jnp.broadcast_to(mean, (*noise.shape, mean.shape[0]))
-    return visited._replace(
-        position=jnp.concatenate([visited.position, place], 1),
-        energy_noise=jnp.concatenate([visited.energy_noise, noise], 1),
-    )
 
 
 def _less_noisy(
@@ -121,7 +98,6 @@ def _less_noisy(
     visited: Chain,
     noise: jax.Array,
     settled: jax.Array,
-    known: jax.Array,
 ) -> Any:
     """The states of all chains with anchors by which their energies have less noise.
 
@@ -133,7 +109,6 @@ def _less_noisy(
         visited: the chains that their samplers move, (chains, replicas, ...).
         noise: the variance of their energies' noise, (chains, replicas).
         settled: whether the first anchors are where the chains have settled.
-        known: how many modes are known.
     """
     anchors, like = state.warmup.anchors, jax.tree.map(lambda x: x[0], state.z)
     full_data, expansions = source.full_data(potential, like), source.expansions(potential, like)
@@ -158,9 +133,7 @@ def _less_noisy(
         worth_it = (anchors.order[0] == 1) & (levels[1] > bearable)
         worth_it &= levels[2] < _WORTH_IT[2] * levels[1]
         far_out = levels[1] > _FAR_OUT * bearable
-        # Of several modes each has an anchor, and what others do not bring down is in vain too.
-        in_vain = in_use >= _IN_VAIN[2] + known
-        worth_it &= jnp.where(settled, far_out | (in_vain & (known > 1)), in_vain) | ~affordable
+        worth_it &= jnp.where(settled, far_out, in_use >= _IN_VAIN[2]) | ~affordable
         bends = worth_it
         anchors = anchors._replace(order=jnp.where(bends, 2, anchors.order))
     if expansions.clusters and len(expansions.orders) > 1:
