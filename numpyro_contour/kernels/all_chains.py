@@ -72,7 +72,8 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
         return state if batched else jax.tree.map(lambda x: x[None], state)
 
     def follow_all(state: Any) -> Any:
-        followed = follow(plan, parts.source, parts.method, potential, with_axis(state))
+        modes = known.modes if known else None
+        followed = follow(plan, parts.source, parts.method, potential, with_axis(state), modes)
         return followed if batched else jax.tree.map(lambda x: x[0], followed)
 
     around = plan, parts.source, parts.method, potential
