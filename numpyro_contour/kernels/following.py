@@ -35,8 +35,10 @@ from numpyro_contour.models.estimators.noise import variances_of_all
 from numpyro_contour.models.model_potential import ModelPotential
 
 # Another order begins where it leaves at most this share of the noise's variance, that of an
-# expansion in the data of what either order at anchors leaves.
+# expansion in the data of what either order at anchors leaves. In the median over the chains the
+# latter leaves at most the inverse of that share, or so little.
 _WORTH_IT = {2: 0.3, 3: 0.1}
+_LITTLE = 0.1
 # Dearer steps begin only where so many anchors, by their order, have not brought the noise down: a
 # chain may only be on its way to the one mode there is. From the last search for a step size on,
 # when the first anchors are where chains have settled, those of second order begin where the
@@ -136,14 +138,15 @@ def _less_noisy(
     full_data, expansions = source.full_data(potential, like), source.expansions(potential, like)
     chain, replica = jnp.unravel_index(jnp.argmax(noise), noise.shape)
     position = visited.position[chain, replica]
-    of_chain = jax.tree.map(lambda x: x[chain], anchors)
     on_rows = variances_of_all(potential, like, expansions)
     keys = random.split(random.fold_in(state.rng_key[0], 1), _COMPARED)
 
-    def variances(key: jax.Array, x: jax.Array) -> jax.Array:
-        return on_rows(potential.plates.draw(key), x, of_chain)
+    def variances(x: jax.Array, of_chain: Anchors) -> jax.Array:
+        """Means over minibatches: the variance by a single one is far off too often."""
+        found = jax.vmap(lambda key: on_rows(potential.plates.draw(key), x, of_chain))(keys)
+        return found.mean(0)
 
-    levels = jax.vmap(variances, (0, None))(keys, position).mean(0)
+    levels = variances(position, jax.tree.map(lambda x: x[chain], anchors))
     anchors = _within_reach(anchors, position, chain, levels)
     rows, minibatch = (_rows(full_data, which) for which in (0, 1))
     looked_at = jnp.sum(1.0 * visited.steps) * minibatch
@@ -161,12 +164,15 @@ def _less_noisy(
     if expansions.clusters and len(expansions.orders) > 1:
         level = levels[anchors.order[0]]
         at_anchors = jnp.minimum(level, levels[2])
-        # It has to serve where all chains are: at a point that all rows fit alike it has no noise.
-        of_chains = random.split(keys[0], noise.shape[0])
-        elsewhere = jax.vmap(variances)(of_chains, visited.position[:, 0])[:, 3]
-        by_data = jnp.maximum(levels[3], jnp.max(elsewhere))
+        # It has to serve where all chains are: at a point that all rows fit alike it has no noise,
+        # and in a mode that no anchor serves yet every anchor leaves more than it.
+        elsewhere = jax.vmap(variances)(visited.position[:, 0], anchors)
+        anchored = jnp.minimum(elsewhere[:, anchors.order[0]], elsewhere[:, 2])
+        by_data = jnp.maximum(levels[3], jnp.max(elsewhere[:, 3]))
         worth_it = (in_use >= _IN_VAIN[3]) & (level > bearable)
         worth_it &= (levels[3] < _WORTH_IT[3] * at_anchors) & (by_data <= bearable)
+        least = jnp.maximum(jnp.median(anchored) / _WORTH_IT[3], _LITTLE)
+        worth_it &= jnp.median(elsewhere[:, 3]) <= least
         homes = partial(_with_homes, full_data, expansions.clusters)
         anchors = lax.cond(worth_it, homes, lambda x: x, anchors)
 
