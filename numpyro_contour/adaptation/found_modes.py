@@ -12,6 +12,7 @@ from jax import lax
 
 from numpyro_contour.adaptation.descent import Place
 from numpyro_contour.adaptation.mode_search import MOST_DENSE, Shape
+from numpyro_contour.core.samplers.chain import Evaluation
 from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times
 
 # Slots for modes: counts of tries take their square, and shapes that of the coordinates.
@@ -45,6 +46,10 @@ class FoundModes(NamedTuple):
     log_mass: jax.Array
     #: the potential energy at the bottom of each mode, in nats, (K,)
     energy: jax.Array
+    #: how noisy it is: the variance for the chain that has most of it, and which one that is; 0
+    #: where energies are exact, and where an anchor has been asked for since it was seen, (K,)
+    noise: jax.Array
+    noisiest: jax.Array
     #: descents so far
     descents: jax.Array
 
@@ -66,6 +71,8 @@ def none_found(size: int) -> FoundModes:
         no_modes(number, size, size <= MOST_DENSE),
         jnp.full((number,), -jnp.inf, dtype),
         jnp.full((number,), jnp.nan, dtype),
+        jnp.zeros((number,), dtype),
+        jnp.zeros((number,), jnp.int32),
         jnp.zeros((), jnp.int32),
     )
 
@@ -97,11 +104,10 @@ def with_modes(
         def added(found: FoundModes) -> FoundModes:
             mode, apart = _compared(found.modes, shape, temperature, energy_at)
             modes = jax.tree.map(lambda old, x: old.at[slot].set(x), found.modes, mode)
-            grown = FoundModes(
-                modes,
-                found.log_mass.at[slot].set(log_mass),
-                found.energy.at[slot].set(shape.energy),
-                found.descents,
+            grown = found._replace(
+                modes=modes,
+                log_mass=found.log_mass.at[slot].set(log_mass),
+                energy=found.energy.at[slot].set(shape.energy),
             )
             return jax.tree.map(lambda a, b: jnp.where(apart, a, b), grown, found)
 
@@ -111,9 +117,7 @@ def with_modes(
     return _with_shares(found)
 
 
-def renewed(
-    found: FoundModes, slopes: jax.Array, temperature: jax.Array, energy_at: EnergyAt
-) -> FoundModes:
+def renewed(found: FoundModes, here: Evaluation, temperature: jax.Array) -> FoundModes:
     """The modes where other gradients put their bottoms, with their energies there, and masses.
 
     Where energies come from minibatches, anchors have moved since a mode was found, and with them
@@ -121,18 +125,18 @@ def renewed(
 
     Args:
         found: the modes so far.
-        slopes: gradients of the potential energy at their means, in nats, (K, d).
+        here: energies, in nats, and gradients at their means, with a leading axis of K.
         temperature: tau > 0.
-        energy_at: the potential energy.
     """
     modes = found.modes
     dense = modes.factor.ndim == 3
     turned = jnp.swapaxes(modes.factor, -1, -2) if dense else modes.factor
-    moves = -times(turned, slopes) / temperature
+    moves = -times(turned, here.gradient) / temperature
     # A bottom that would move farther is not that of the mode.
-    near = jnp.sum(moves**2, -1, keepdims=True) < _APART**2
-    mean = modes.mean + jnp.where(near, times(modes.factor, moves), 0.0)
-    energies = lax.map(energy_at, mean)
+    squares = jnp.sum(moves**2, -1)
+    near = squares < _APART**2
+    mean = modes.mean + jnp.where(near[:, None], times(modes.factor, moves), 0.0)
+    energies = here.energy - jnp.where(near, 0.5 * squares * temperature, 0.0)
     log_mass = modes.log_volume - energies / temperature
     known = modes.known & jnp.isfinite(log_mass)
     return _with_shares(

@@ -34,9 +34,10 @@ _LEAST_CURVATURE = 1e-6
 # How far from the bottom a descent may have ended, as the fall in nats that a step of Newton's
 # method promises, for each coordinate and at least.
 _FALL_A_COORDINATE, _LEAST_FALL = 0.02, 0.25
-# Minibatches by which a bottom is checked, and the largest variance of a gradient between them for
-# each coordinate, in units of a standard normal's.
-_MINIBATCHES = 8
+#: minibatches by which a bottom is checked
+MINIBATCHES = 8
+# The largest variance of a gradient between them for each coordinate, in units of a standard
+# normal's.
 _NOISE_OF_A_SLOPE = 4.0
 
 
@@ -113,12 +114,18 @@ def shape_at(
     apart = _APART * jnp.sqrt(bottom.inverse_curvature * temperature)
     sides = jnp.concatenate([jnp.diag(apart), -jnp.diag(apart)])
 
-    def gradient_at(side: jax.Array) -> jax.Array:
-        if exact:
-            return evaluate(potential_and_grad, key, bottom.position + side).gradient
-        return slopes_at(key, potential_and_grad, bottom.position + side).mean(0)
-
-    gradients = lax.map(gradient_at, sides)
+    if exact:
+        at_bottom = bottom.gradient[None]
+        slope = lambda side: evaluate(potential_and_grad, key, bottom.position + side).gradient
+        gradients = lax.map(slope, sides)
+    else:
+        keys = random.split(random.fold_in(key, 1), MINIBATCHES)
+        slopes = lambda side: lax.map(
+            lambda key: evaluate(potential_and_grad, key, bottom.position + side).gradient, keys
+        )
+        # The bottom is one more of them, so that the energies are compiled once.
+        found = lax.map(slopes, jnp.concatenate([sides, jnp.zeros_like(sides[:1])]))
+        gradients, at_bottom = found[:-1].mean(1), found[-1]
     scaled = 0.5 * (gradients[:size] - gradients[size:]) * apart
     scaled = 0.5 * (scaled + scaled.T)
     usable = jnp.isfinite(scaled).all()
@@ -130,23 +137,12 @@ def shape_at(
     factor = apart[:, None] * (vectors * sds) @ vectors.T
     inverse = (vectors / sds) @ vectors.T / apart
     log_volume = jnp.sum(jnp.log(apart) + jnp.log(sds))
-    at_bottom = bottom.gradient[None]
-    if not exact:
-        at_bottom = slopes_at(key, potential_and_grad, bottom.position)
     slopes = at_bottom @ factor
     shape = _with_newton_step(factor, inverse, log_volume, slopes.mean(0), bottom, temperature)
     # The noise of a minibatch must not hide where the bottom is.
     squares = jnp.sum(slopes**2, -1).mean()
     usable &= squares < size * _NOISE_OF_A_SLOPE * temperature**2
     return shape._replace(arrived=shape.arrived & usable)
-
-
-def slopes_at(
-    key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax.Array
-) -> jax.Array:
-    """Gradients by further minibatches, (minibatches, d)."""
-    keys = random.split(random.fold_in(key, 1), _MINIBATCHES)
-    return lax.map(lambda key: evaluate(potential_and_grad, key, position).gradient, keys)
 
 
 def scales_at(bottom: Place, scales: jax.Array, temperature: jax.Array) -> Shape:

@@ -72,8 +72,7 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
         return state if batched else jax.tree.map(lambda x: x[None], state)
 
     def follow_all(state: Any) -> Any:
-        modes = known.modes if known else None
-        followed = follow(plan, parts.source, parts.method, potential, with_axis(state), modes)
+        followed = follow(plan, parts.source, parts.method, potential, with_axis(state), known)
         return followed if batched else jax.tree.map(lambda x: x[0], followed)
 
     around = plan, parts.source, parts.method, potential
@@ -88,6 +87,8 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     )
     after = next_draw(plan, lift, programs, state)
     if known:
+        # Each mode asks for an anchor once.
+        known = known._replace(noise=known.noise.at[jnp.argmax(known.noise)].set(0.0))
         to_search = plan, parts.method, parts.temperature, parts.num_steps, draws.exact, energy
         known = search(*to_search, known, with_axis(state), with_axis(after))
         after = after._replace(warmup=after.warmup._replace(modes=known))

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
+from numpyro_contour.adaptation.found_modes import FoundModes
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.settle import SETTLE
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.chain import Chain
-from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.kernels.anchors import home_at
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
@@ -58,13 +58,14 @@ def follow(
     method: Method,
     potential: ModelPotential | None,
     state: Any,
-    modes: Modes | None = None,
+    modes: FoundModes | tuple[()] = (),
 ) -> Any:
     """The states of all chains after a draw, with a further anchor where it is needed most.
 
     That is where the noise of a chain's energy is largest, if it is more than the flattening can
-    bear, or in a mode that chains may jump to. All chains get it, so that a mode that one has
-    reached serves all. The passes over all rows never look at more rows than the minibatches have.
+    bear, or in a mode that chains may jump to, if it is larger there. All chains get it, so that a
+    mode that one has reached serves all. The passes over all rows never look at more rows than the
+    minibatches have.
 
     Args:
         plan: the plan of the warm-up.
@@ -72,15 +73,15 @@ def follow(
         method: the kernel's method.
         potential: the model's potential energy.
         state: the states of all chains after a draw of the warm-up, with a leading axis.
-        modes: the modes that are known. None (default) where there are no jumps.
+        modes: those that chains may jump to. () (default) where there are no jumps.
     """
     anchors = state.warmup.anchors
     if not anchors:
         return state
     assert potential is not None
     visited = jax.vmap(method.visited)(state.sampler)
-    if modes is not None:
-        visited = _with_a_mode(source, potential, state, visited, modes)
+    if modes:
+        visited = _with_a_mode(visited, modes)
     noise = jnp.nan_to_num(visited.energy_noise, posinf=0.0)
     here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
     places = jnp.any(plan.flag("places_anchors", here.number)) & jnp.any(anchors.in_use)
@@ -97,17 +98,13 @@ def follow(
     return lax.cond(places & too_noisy, followed, lambda x: x, state)
 
 
-def _with_a_mode(
-    source: EnergySource, potential: ModelPotential, state: Any, visited: Chain, modes: Modes
-) -> Chain:
-    """The places of all chains, and one of the modes in turn, with the noise of energies there."""
-    number = state.warmup.iteration[0] % jnp.maximum(jnp.sum(modes.known), 1)
-    mean, like = modes.mean[number], jax.tree.map(lambda x: x[0], state.z)
-    energy = source.estimator("control_variate", potential, like, state.warmup, tells_noise=True)
-    key = random.fold_in(state.rng_key[0], 4)
-    noise = jax.vmap(lambda warmup: energy(warmup)(key, mean)[2])(state.warmup)
-    noise = jnp.where(modes.known[number], noise, 0.0)[:, None]
-    place = jnp.broadcast_to(mean, (*noise.shape, mean.shape[0]))
+def _with_a_mode(visited: Chain, modes: FoundModes) -> Chain:
+    """The places of all chains, and the noisiest of the modes for the chain that it is so for."""
+    number = jnp.argmax(modes.noise)
+    is_noisiest = jnp.arange(visited.position.shape[0]) == modes.noisiest[number]
+    noise = jnp.where(is_noisiest, modes.noise[number], 0.0)[:, None]
+    place = modes.modes.mean[number]
+    place = jnp.broadcast_to(place, (*noise.shape, *place.shape))
     return visited._replace(
         position=jnp.concatenate([visited.position, place], 1),
         energy_noise=jnp.concatenate([visited.energy_noise, noise], 1),

@@ -22,15 +22,15 @@ from numpyro_contour.adaptation.found_modes import (
 )
 from numpyro_contour.adaptation.mode_search import (
     DESCENT_LENGTH,
+    MINIBATCHES,
     MOST_DENSE,
     scales_at,
     shape_at,
-    slopes_at,
     way_down,
 )
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import progress
-from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
+from numpyro_contour.core.samplers.chain import Evaluation, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.schedules import Schedule
@@ -169,8 +169,11 @@ def search(
         new = ~jax.vmap(jax.vmap(partial(is_known, found.modes)))(bottoms)
         energy_at = lambda x: evaluate(of_first, key, x).energy
         if not exact:
-            slopes = lax.map(lambda x: slopes_at(key, of_first, x).mean(0), found.modes.mean)
-            found = renewed(found, slopes, tau, energy_at)
+            # Energies are relative to the first anchor of their chain.
+            reference = after.warmup.anchors.reference
+            above = jax.tree.map(lambda x: x - x[0], reference)
+            shift = above.high + above.low
+            found = _looked_at_anew(key, energy, after.warmup, shift, tau, found)
 
         def added(found: FoundModes) -> FoundModes:
             if visited.shape[-1] <= MOST_DENSE:
@@ -184,11 +187,7 @@ def search(
                 scaled = partial(scales_at, scales=scales, temperature=tau)
                 shapes = jax.vmap(jax.vmap(scaled))(bottoms)
             if not exact:
-                # They are relative to the first anchor of their chain.
-                reference = after.warmup.anchors.reference
-                above = jax.tree.map(lambda x: x - x[0], reference)
-                shift = (above.high + above.low)[:, None]
-                shapes = shapes._replace(energy=shapes.energy + shift)
+                shapes = shapes._replace(energy=shapes.energy + shift[:, None])
             shapes = shapes._replace(arrived=shapes.arrived & new)
             shapes = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), shapes)
             return with_modes(found, shapes, tau, energy_at)
@@ -197,3 +196,39 @@ def search(
         return found._replace(descents=found.descents + new.size)
 
     return lax.cond(due, searched, lambda x: x, known)
+
+
+def _looked_at_anew(
+    key: jax.Array,
+    energy: Callable[[Any], PotentialAndGrad],
+    warmup: Any,
+    shift: jax.Array,
+    temperature: jax.Array,
+    found: FoundModes,
+) -> FoundModes:
+    """The modes by the energies of some chains, which have different anchors next to them.
+
+    Args:
+        key: random key.
+        energy: from the warm-up of a chain to its `potential_and_grad`.
+        warmup: those of all chains, with a leading axis.
+        shift: what energies of each chain are to be raised by, (chains,).
+        temperature: tau > 0.
+        found: the modes so far.
+    """
+    keys = random.split(random.fold_in(key, 1), MINIBATCHES)
+    chains = random.randint(random.fold_in(key, 2), (MINIBATCHES,), 0, shift.shape[0])
+
+    def of_chain(place: jax.Array, key: jax.Array, chain: jax.Array) -> Evaluation:
+        here = evaluate(energy(jax.tree.map(lambda x: x[chain], warmup)), key, place)
+        return here._replace(energy=here.energy + shift[chain])
+
+    def of_mode(place: jax.Array) -> tuple[Evaluation, jax.Array]:
+        seen = lax.map(lambda x: of_chain(place, *x), (keys, chains))
+        means = jax.tree.map(lambda x: x.mean(0), seen)
+        return means._replace(noise=jnp.max(seen.noise)), chains[jnp.argmax(seen.noise)]
+
+    here, noisiest = lax.map(of_mode, found.modes.mean)
+    found = renewed(found, here, temperature)
+    noise = jnp.where(found.modes.known, jnp.nan_to_num(here.noise, posinf=0.0), 0.0)
+    return found._replace(noise=noise, noisiest=noisiest)

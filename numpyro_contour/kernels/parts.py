@@ -78,10 +78,9 @@ class Parts:
 
         Args:
             estimator: what estimates the potential energy. The noise of minibatches alone is too
-                large, and that of a callable is not known. With a control variate chains jump only
-                if asked to: in one run of several its anchors then left too much noise.
+                large, and that of a callable is not known.
         """
-        told = estimator == "full" or (estimator == "control_variate" and self.jumps.asked)
+        told = estimator in ("full", "control_variate")
         return self.jumps.exact > 0 and self.method.jumps and told and self.plan is not None
 
     def estimator(self, potential: ModelPotential | None) -> str | Callable:

@@ -14,6 +14,7 @@ from numpyro_contour.adaptation.mode_search import (
     shape_at,
     way_down,
 )
+from numpyro_contour.core.samplers.chain import Evaluation
 from numpyro_contour.core.samplers.known_modes import image, no_modes
 
 pytestmark = pytest.mark.quick_compilation
@@ -150,8 +151,8 @@ def test_modes_go_where_other_gradients_put_their_bottoms(dense):
         inverse=modes.inverse.at[:2].set(shape(np.linalg.inv(factor))),
     )
     found = found._replace(modes=modes)
-    slopes = jax.vmap(jax.grad(potential))(modes.mean)
-    after = renewed(found, slopes, 1.0, potential)
+    energies, slopes = jax.vmap(jax.value_and_grad(potential))(modes.mean)
+    after = renewed(found, Evaluation(energies, slopes, jnp.zeros_like(energies)), 1.0)
     # A normal's bottom is one step away; what would be thirty standard deviations is none.
     np.testing.assert_allclose(after.modes.mean[:2], [bottom, far], atol=1e-5)
     np.testing.assert_allclose(after.energy[:2], [3.0, potential(far)], rtol=1e-5)

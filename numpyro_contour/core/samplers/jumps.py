@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -133,9 +134,9 @@ def jumps(
             found = evaluate(potential_and_grad, keys[1], to.position)
             noise = jnp.zeros_like(old)
         else:
-            key_here, key_there = random.split(keys[1])
-            own = evaluate(telling, key_here, chain.position)
-            found = evaluate(telling, key_there, to.position)
+            places = jnp.stack([chain.position, to.position])
+            both = jax.vmap(partial(evaluate, telling))(random.split(keys[1]), places)
+            own, found = (jax.tree.map(lambda x, i=i: x[i], both) for i in (0, 1))
             old, noise = own.energy, own.noise * flattening_at(state, own.energy)[1] ** 2
         here, _ = flattening_at(state, old)
         there, multiplier_there = flattening_at(state, found.energy)
