@@ -41,7 +41,8 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
     draws = ChainDraws(parts, potential)
     chosen = parts.estimator(potential)
-    energy = parts.source.estimator(chosen, potential, like, state.warmup)
+    estimator = partial(parts.source.estimator, chosen, potential, like, state.warmup)
+    energy = estimator()
 
     def lift(function: Callable) -> Callable:
         return jax.vmap(function, axis_name=CHAINS) if batched else function
@@ -53,7 +54,7 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     jumping, telling = None, None
     if known:
         if not draws.exact:
-            telling = parts.source.estimator(chosen, potential, like, state.warmup, True)
+            telling = estimator(tells_noise=True)
         steps = jnp.ravel(state.sampler.chain.steps)[0]
         share = parts.jumps.exact if draws.exact else parts.jumps.noisy
         jumping = jumps_of_a_draw(known, steps, parts.num_steps, share)
@@ -89,7 +90,8 @@ def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> An
     if known:
         # Each mode asks for an anchor once.
         known = known._replace(noise=known.noise.at[jnp.argmax(known.noise)].set(0.0))
-        to_search = plan, parts.method, parts.temperature, parts.num_steps, draws.exact, energy
+        energies = estimator(tells_noise=False), telling
+        to_search = plan, parts.method, parts.temperature, parts.num_steps, *energies
         known = search(*to_search, known, with_axis(state), with_axis(after))
         after = after._replace(warmup=after.warmup._replace(modes=known))
     return after

@@ -109,7 +109,7 @@ class EnergySource:
         potential: ModelPotential | None,
         like: Any,
         warmup: Any,
-        tells_noise: bool = False,
+        tells_noise: bool | None = None,
     ) -> Callable[[Any], PotentialAndGrad]:
         """The estimator of each chain, made from the chain's own warm-up.
 
@@ -118,8 +118,8 @@ class EnergySource:
             potential: the model's, None for a potential function.
             like: an unconstrained position.
             warmup: the warm-up of all chains.
-            tells_noise: whether a control variate tells the variance of its energy after the
-                warm-up too. Defaults to False.
+            tells_noise: whether a control variate tells the variance of its energy's noise. None
+                (default) for as long as the warm-up lasts.
         """
         if potential is None:
             assert self.potential_fn is not None
@@ -132,8 +132,9 @@ class EnergySource:
             anchors = anchors_of(warmup)
             # One order for all chains.
             order = jnp.max(jnp.where(anchors.in_use, anchors.order, 0)) if anchors else 0
-            tells = jnp.any(warmup.iteration < warmup.length) if warmup else False
-            tells = tells_noise or tells
+            tells: Any = tells_noise
+            if tells is None:
+                tells = jnp.any(warmup.iteration < warmup.length) if warmup else False
             expansions = self.expansions(potential, like) if anchors else None
             function = choice.of_model(
                 *(chosen, potential, like, self.chunk_bytes, expansions, order, tells)

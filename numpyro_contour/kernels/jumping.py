@@ -118,8 +118,8 @@ def search(
     method: Method,
     temperature: Schedule,
     num_steps: int,
-    exact: bool,
     energy: Callable[[Any], PotentialAndGrad],
+    telling: Callable[[Any], PotentialAndGrad] | None,
     known: FoundModes,
     before: Any,
     after: Any,
@@ -134,8 +134,8 @@ def search(
         method: the kernel's method.
         temperature: schedule of tau.
         num_steps: steps of a draw.
-        exact: whether energies are exact.
         energy: from the warm-up of a chain to its `potential_and_grad`.
+        telling: the same, which also tells the noise; None where energies are exact.
         known: the modes that were known before it.
         before: the states of all chains before the draw, without modes, with a leading axis.
         after: those after it.
@@ -168,16 +168,16 @@ def search(
         bottoms = of_each(partial(way_down, key), visited)
         new = ~jax.vmap(jax.vmap(partial(is_known, found.modes)))(bottoms)
         energy_at = lambda x: evaluate(of_first, key, x).energy
-        if not exact:
+        if telling is not None:
             # Energies are relative to the first anchor of their chain.
             reference = after.warmup.anchors.reference
             above = jax.tree.map(lambda x: x - x[0], reference)
             shift = above.high + above.low
-            found = _looked_at_anew(key, energy, after.warmup, shift, tau, found)
+            found = _looked_at_anew(key, telling, after.warmup, shift, tau, found)
 
         def added(found: FoundModes) -> FoundModes:
             if visited.shape[-1] <= MOST_DENSE:
-                shaped = partial(shape_at, key, temperature=tau, exact=exact)
+                shaped = partial(shape_at, key, temperature=tau, exact=telling is None)
                 shapes = of_each(shaped, bottoms)
             else:
                 # One scale for all modes: what many coordinates are off by adds up.
@@ -186,7 +186,7 @@ def search(
                 scales = jnp.where(jnp.any(found.modes.known), first, scales)
                 scaled = partial(scales_at, scales=scales, temperature=tau)
                 shapes = jax.vmap(jax.vmap(scaled))(bottoms)
-            if not exact:
+            if telling is not None:
                 shapes = shapes._replace(energy=shapes.energy + shift[:, None])
             shapes = shapes._replace(arrived=shapes.arrived & new)
             shapes = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), shapes)
@@ -200,7 +200,7 @@ def search(
 
 def _looked_at_anew(
     key: jax.Array,
-    energy: Callable[[Any], PotentialAndGrad],
+    telling: Callable[[Any], PotentialAndGrad],
     warmup: Any,
     shift: jax.Array,
     temperature: jax.Array,
@@ -210,7 +210,7 @@ def _looked_at_anew(
 
     Args:
         key: random key.
-        energy: from the warm-up of a chain to its `potential_and_grad`.
+        telling: from the warm-up of a chain to its `potential_and_grad`, which tells the noise.
         warmup: those of all chains, with a leading axis.
         shift: what energies of each chain are to be raised by, (chains,).
         temperature: tau > 0.
@@ -220,7 +220,7 @@ def _looked_at_anew(
     chains = random.randint(random.fold_in(key, 2), (MINIBATCHES,), 0, shift.shape[0])
 
     def of_chain(place: jax.Array, key: jax.Array, chain: jax.Array) -> Evaluation:
-        here = evaluate(energy(jax.tree.map(lambda x: x[chain], warmup)), key, place)
+        here = evaluate(telling(jax.tree.map(lambda x: x[chain], warmup)), key, place)
         return here._replace(energy=here.energy + shift[chain])
 
     def of_mode(place: jax.Array) -> tuple[Evaluation, jax.Array]:

@@ -63,10 +63,11 @@ def control_variate(
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         indices = potential.plates.draw(key)
         energy, gradient = lax.switch(places[order], branches, indices, flat, anchors)
-        variance = lax.cond(
-            tells_noise, told, lambda *_: jnp.zeros_like(energy), *(indices, flat, anchors)
-        )
-        return energy, gradient, variance
+        none = jnp.zeros_like(energy)
+        if isinstance(tells_noise, bool):  # only one side is compiled
+            return energy, gradient, told(indices, flat, anchors) if tells_noise else none
+        given = indices, flat, anchors
+        return energy, gradient, lax.cond(tells_noise, told, lambda *_: none, *given)
 
     return estimate
 
