@@ -66,9 +66,9 @@ class SGLD(Kernel):
         jumps: whether chains jump between modes that the warm-up finds, by tries that take one
             gradient each and are accepted by Metropolis-Hastings; or the number of tries for each
             step, above 0 and at most 1. None (default) for one in ten steps wherever two modes are
-            found, which needs something to be found in a warm-up and exact energies. With a control
-            variate chains jump only if asked to, with True in one step of fifty, since energies of
-            both ends are then taken anew with their noise. See `jumps` in `core.samplers.jumps`.
+            found, which needs something to be found in a warm-up. With a control variate it is one
+            in fifty, since energies of both ends are then taken anew with their noise; with
+            minibatches alone there are none. See `jumps` in `core.samplers.jumps`.
 
     Raises:
         ValueError: an argument is missing, unknown or out of its range; the message names it.
