@@ -15,15 +15,16 @@ from benchmarks.shared.tables import markdown_table
 
 def main(experiment: Experiment) -> str:
     """The section of the page."""
-    measured: dict[str, tuple[Target, Outcome, Outcome]] = {}
+    measured: dict[str, tuple[Target, Outcome, Outcome, Outcome]] = {}
     for name in experiment.choose(tuple(TARGETS), ("sign",)):
         target = target_of(name, experiment.quick)
-        measured[name] = target, on_minibatches(target), without_noise(target)
+        jumping = on_minibatches(target, jumps=None)
+        measured[name] = target, on_minibatches(target), without_noise(target), jumping
         for line in text.lines(*measured[name]):
             print(*line, sep=" | ", flush=True)
     tables = [
         [line for row in measured.values() for line in text.lines(*row)],
-        [text.rows_for_the_same_error(*row) for row in measured.values()],
+        [text.rows_for_the_same_error(*row[:3]) for row in measured.values()],
     ]
     made = [markdown_table(header, table) for header, table in zip((text.RUNS, text.ROWS), tables)]
     target = target_of(experiment.choose(DRAWN, "sign"), experiment.quick)

@@ -18,6 +18,7 @@ from benchmarks.minibatches.modes_of_rows.target import Target
 from benchmarks.shared.runs import quiet, run
 from benchmarks.shared.tables import crossings
 from numpyro_contour import ContourSGLD, diagnose, expectation, to_inference_data
+from numpyro_contour.adaptation.mode_search import DESCENT_LENGTH
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.runs.finished_run import FinishedRun
 
@@ -42,6 +43,10 @@ class Used:
     #: clusters of an expansion in the data, and their continuous columns
     clusters: int = 0
     columns: int = 0
+    #: modes known, tries to jump of all chains, and descents of the warm-up
+    modes: int = 0
+    tries: int = 0
+    descents: int = 0
 
     @property
     def name(self) -> str:
@@ -80,9 +85,11 @@ class Outcome:
         return float(np.sqrt(((self.masses - exact) ** 2).mean()))
 
 
-def on_minibatches(target: Target, chains: int = CHAINS, seed: int = 0) -> Outcome:
-    """The run on minibatches."""
-    return outcome(target, target.model, target.columns, chains, seed)
+def on_minibatches(
+    target: Target, chains: int = CHAINS, seed: int = 0, jumps: bool | None = False
+) -> Outcome:
+    """The run on minibatches, by climbs alone unless jumps are allowed."""
+    return outcome(target, target.model, target.columns, chains, seed, jumps)
 
 
 def without_noise(target: Target, chains: int = CHAINS) -> Outcome:
@@ -90,11 +97,18 @@ def without_noise(target: Target, chains: int = CHAINS) -> Outcome:
     return outcome(target, target.without_noise, target.statistics, chains)
 
 
-def outcome(target: Target, model: Any, data: tuple, chains: int, seed: int = 0) -> Outcome:
+def outcome(
+    target: Target,
+    model: Any,
+    data: tuple,
+    chains: int,
+    seed: int = 0,
+    jumps: bool | None = False,
+) -> Outcome:
     """Run, and look at the draws."""
     length = target.length
     began = time.perf_counter()
-    kernel = ContourSGLD(model, num_steps=length.num_steps)
+    kernel = ContourSGLD(model, num_steps=length.num_steps, jumps=jumps)
     mcmc = run(kernel, length.warmup, length.draws, chains, *data, seed=seed)
     with quiet():
         idata = to_inference_data(mcmc)
@@ -146,6 +160,11 @@ def used_by(mcmc: MCMC) -> Used:
     in_use = (np.asarray(anchors.slots.weight) > 0).sum(1)
     order = int(np.max(anchors.order)) if in_use.any() else 0
     found = Used(order, int(in_use.max()), int(np.asarray(anchors.passes).sum()))
+    if warmup.modes:
+        known = int(np.asarray(warmup.modes.modes.known).sum())
+        tries = int(np.asarray(warmup.jumps.tried).sum())
+        descents = int(np.asarray(warmup.modes.descents))
+        found = replace(found, modes=known, tries=tries, descents=descents)
     if order != 3:
         return found
     clusters = FinishedRun.of(mcmc).clusters()
@@ -167,7 +186,10 @@ def rows_of(target: Target, model: Any, chains: int, used: Used) -> float:
     # Energies of clusters have a second derivative along each of their columns.
     of_clusters = used.clusters * (1 + used.columns)
     each = (2 if used.order else 1) + of_second
+    # A try takes two energies with their noise, a descent many gradients.
+    steps += used.descents * DESCENT_LENGTH
     of_steps = steps * (target.minibatch * each + of_clusters)
+    of_steps += 2 * used.tries * (target.minibatch * (each + 3) + of_clusters)
     precise = int(rows >= _MANY_ROWS)
     of_weights = chains * length.draws * (rows * (2 + precise + of_second) + of_clusters)
     return 1.0 * of_steps + of_passes + of_weights

@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.minibatches.modes_of_rows.runs import CHAINS, Outcome
 from benchmarks.minibatches.modes_of_rows.target import USUAL, Target
+from numpyro_contour.adaptation.mode_search import DESCENT_LENGTH
 
 KINDS = {
     "sign": "the rows have mean a^2",
@@ -31,12 +32,13 @@ ROWS = [
 ]
 
 
-def lines(target: Target, noisy: Outcome, exact: Outcome) -> list[list[str]]:
-    """The runs of a target, on minibatches and without noise."""
+def lines(target: Target, noisy: Outcome, exact: Outcome, jumping: Outcome) -> list[list[str]]:
+    """The runs of a target, on minibatches and without noise, and on minibatches with jumps."""
     size = f"N = {target.rows:,}, n = {target.minibatch:,}"
     name = f"{target.name.split(', N')[0]}, {size}: {target.barrier:.1f} nats, {target.mass:.3f}"
     table = []
-    for run, first in ((noisy, name), (exact, "the same without noise")):
+    known = f"the same with jumps, {jumping.used.modes} modes known"
+    for run, first in ((noisy, name), (exact, "the same without noise"), (jumping, known)):
         noise = [np.median(run.noise), np.quantile(run.noise, 0.99)]
         noise += [run.noise_on_top]
         used = run.used
@@ -44,14 +46,14 @@ def lines(target: Target, noisy: Outcome, exact: Outcome) -> list[list[str]]:
         table.append(
             [
                 first,
-                used.name if run is noisy else target.how,
-                ", ".join(map(_nats, noise)) if run is noisy else "0",
+                target.how if run is exact else used.name,
+                "0" if run is exact else ", ".join(map(_nats, noise)),
                 places,
                 f"{run.crossed.mean():.0f}, {run.crossed.min()}",
                 f"{run.error(target.mass):.3f}",
                 f"{run.mass:.3f} +- {run.mcse:.3f}",
                 ", ".join(run.faults) or "none",
-                f"{run.rows / 1e6:,.0f}" if run is noisy else "",
+                "" if run is exact else f"{run.rows / 1e6:,.0f}",
                 f"{run.seconds:.0f}",
             ]
         )
@@ -109,17 +111,18 @@ def section(
     return f"""## Two modes that the rows make
 
 In these posteriors the modes come from the rows of the data, each of which says little. Steps see
-minibatches of n of the N rows. `ContourSGLD` is given nothing except `num_steps`; {CHAINS}
-vectorised chains start as in NumPyro. Most runs have {USUAL.warmup} draws of warm-up and
-{USUAL.draws} draws after it, of {USUAL.num_steps} steps each{lengths} The first column has the
-height of the barrier above the deeper mode and the exact mass of one mode, both of which are
-computed from sufficient statistics or on a grid:
+minibatches of n of the N rows. `ContourSGLD` is given nothing except `num_steps` and, but for the
+third run of each, `jumps=False`; {CHAINS} vectorised chains start as in NumPyro. Most runs have
+{USUAL.warmup} draws of warm-up and {USUAL.draws} draws after it, of {USUAL.num_steps} steps
+each{lengths} The first column has the height of the barrier above the deeper mode and the exact mass
+of one mode, both of which are computed from sufficient statistics or on a grid:
 
 {kinds}
 
 Each run is compared with the same run **without noise**, as long and with nothing given, on the
 exact energy from the numbers that the second column names. It shows what crossings and errors
-minibatches cost.
+minibatches cost. The third run is **with jumps**, the default. It does not hang on climbs once the
+modes are known.
 
 Noise is the standard deviation of the energy in nats: its median and 99 % quantile at the draws,
 and its value on top of the barrier. Anchors are those in use at the end, beside the passes over all
@@ -133,7 +136,8 @@ and the Hessian of an anchor as many passes as there are parameters. An expansio
 evaluates its K clusters with a second derivative along each of their q columns, which counts as
 K (1 + q) rows. Passes over all rows for anchors are counted, and so are the weights: two rows for
 each row and draw, one more for second order, and one more from 100,000 rows on. (Not counted is the
-search for clusters, once a run.)
+search for clusters, once a run, nor the shapes of modes.) A try to jump counts as two energies with
+their noise, a descent in search of modes as {DESCENT_LENGTH} steps.
 
 {runs}
 {figure}
