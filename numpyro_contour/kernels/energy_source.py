@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
+from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
 from numpyro_contour.models.all_rows import FullData
@@ -98,7 +99,7 @@ class EnergySource:
     ) -> Callable[[jax.Array], jax.Array]:
         """The exact potential energy of vectors of positions."""
         if self.potential_fn is not None:
-            potential_fn = self.potential_fn
+            potential_fn = full_precision(self.potential_fn)
             return lambda vector: potential_fn(unravel_like(vector, like))
         full_data = self.full_data(self.model_potential(args, kwargs), like)
         return lambda vector: full_data.at(vector).energy.high

@@ -15,6 +15,7 @@ import numpyro
 from jax import random
 from numpyro.infer.util import potential_energy
 
+from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.models.handlers import initialised
 from numpyro_contour.models.plates import SubsamplePlates, subsampled_plates_of
 
@@ -83,6 +84,7 @@ def check_groups(
                     )
 
 
+@full_precision
 def enumerated_energy(
     model: Callable,
     model_args: tuple,

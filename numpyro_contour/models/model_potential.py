@@ -12,6 +12,7 @@ import numpyro
 from jax import random
 from numpyro.infer.util import constrain_fn, potential_energy
 
+from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.models.enumeration import (
     check_groups,
     enumerated_energy,
@@ -132,6 +133,7 @@ class ModelPotential:
         seeded = numpyro.handlers.seed(self.model, random.key(0))
         return subsample_rows(seeded, indices)
 
+    @full_precision
     def at(self, position: dict, indices: Mapping[str, jax.Array]) -> jax.Array:
         """The potential energy over the given rows, scaled to all.
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpyro
 from numpyro.infer.util import potential_energy
 
+from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.models.enumeration import plate_scale
 from numpyro_contour.models.model_potential import ModelPotential
 
@@ -47,6 +48,7 @@ class _record_terms(numpyro.primitives.Messenger):
         self.terms[msg["name"]] = Term(-jnp.asarray(log_prob), axes)
 
 
+@full_precision
 def site_terms(
     potential: ModelPotential, position: dict, indices: Mapping[str, jax.Array]
 ) -> dict[str, Term]:

@@ -114,8 +114,8 @@ In these posteriors the modes come from the rows of the data, each of which says
 minibatches of n of the N rows. `ContourSGLD` is given nothing except `num_steps` and, but for the
 third run of each, `jumps=False`; {CHAINS} vectorised chains start as in NumPyro. Most runs have
 {USUAL.warmup} draws of warm-up and {USUAL.draws} draws after it, of {USUAL.num_steps} steps
-each{lengths} The first column has the height of the barrier above the deeper mode and the exact mass
-of one mode, both of which are computed from sufficient statistics or on a grid:
+each{lengths} The first column has the height of the barrier above the deeper mode and the exact
+mass of one mode, both of which are computed from sufficient statistics or on a grid:
 
 {kinds}
 

@@ -36,7 +36,7 @@ def main(experiment: Experiment) -> str:
 
 def _found(target: Target, quick: bool) -> Iterator[Found]:
     """What all methods found, ours first."""
-    runs = [on_minibatches(target, seed=seed, jumps=None) for seed in range(RUNS)]
+    runs = [on_minibatches(target, seed=seed) for seed in range(RUNS)]
     masses = np.concatenate([run.masses for run in runs])
     yield Found("ContourSGLD", masses, float(np.mean([run.rows for run in runs])))
     yield from Peers(target, runs[0]).all(quick)
@@ -64,8 +64,8 @@ def _text(table: str) -> str:
 
 The posteriors are those of the section before, and the exact masses stand there. Each method makes
 {RUNS} runs of {CHAINS} chains, each run with as many rows as one of `ContourSGLD`, to which nothing
-is given except `num_steps`. SGLD takes plain minibatches with nothing given. Others begin where its
-chains end: `blackjax.csgld` with the partition that a run of ours found and the step size and scale
+is given except `num_steps` and `jumps=False`. SGLD takes plain minibatches with nothing given.
+Others begin where its chains end: `blackjax.csgld` with the partition that a run of ours found and the step size and scale
 of SGLD, SGMCMCJax with the latter, and HMCECS with the Taylor proxy at the end of one chain
 ({ECS:,} + {ECS:,} draws, in as many rows as these take). Stochastic-gradient samplers make
 {DRAWS:,} draws, of which a quarter is warm-up. NUTS and tempered SMC run on the exact energies,

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.either_mode import values_and_gradient
@@ -16,7 +17,7 @@ from numpyro_contour.models.model_potential import ModelPotential
 
 def of_function(potential_fn: Callable, like: Any) -> Estimator:
     """The exact potential energy of a function of positions."""
-    energy = lambda flat: potential_fn(unravel_like(flat, like))
+    energy = full_precision(lambda flat: potential_fn(unravel_like(flat, like)))
     return lambda key, flat, anchor: values_and_gradient(energy, flat)
 
 
