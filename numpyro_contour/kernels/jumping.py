@@ -36,7 +36,7 @@ from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.schedules import Schedule
 
 #: tries to jump for each step; where energies are noisy, a try costs several steps
-SHARE, SHARE_OF_NOISY = 0.1, 0.02
+SHARE, SHARE_OF_NOISY = 0.1, 0.01
 # Searches of a warm-up at most, and the share of its gradients that they take at most.
 _MOST_SEARCHES = 32
 _SHARE_OF_WARMUP = 0.15

@@ -67,7 +67,7 @@ class SGLD(Kernel):
             gradient each and are accepted by Metropolis-Hastings; or the number of tries for each
             step, above 0 and at most 1. None (default) for one in ten steps wherever two modes are
             found, which needs something to be found in a warm-up. With a control variate it is one
-            in fifty, since energies of both ends are then taken anew with their noise; with
+            in a hundred, since energies of both ends are then taken anew with their noise; with
             minibatches alone there are none. See `jumps` in `core.samplers.jumps`.
 
     Raises:

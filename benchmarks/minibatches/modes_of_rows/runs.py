@@ -20,6 +20,7 @@ from benchmarks.shared.tables import crossings
 from numpyro_contour import ContourSGLD, diagnose, expectation, to_inference_data
 from numpyro_contour.adaptation.mode_search import DESCENT_LENGTH
 from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.core.samplers.jumps import MINIBATCHES
 from numpyro_contour.runs.finished_run import FinishedRun
 
 CHAINS = 8
@@ -186,10 +187,10 @@ def rows_of(target: Target, model: Any, chains: int, used: Used) -> float:
     # Energies of clusters have a second derivative along each of their columns.
     of_clusters = used.clusters * (1 + used.columns)
     each = (2 if used.order else 1) + of_second
-    # A try takes two energies with their noise, a descent many gradients.
+    # A try takes several energies with their noise, a descent many gradients.
     steps += used.descents * DESCENT_LENGTH
     of_steps = steps * (target.minibatch * each + of_clusters)
-    of_steps += 2 * used.tries * (target.minibatch * (each + 3) + of_clusters)
+    of_steps += 2 * MINIBATCHES * used.tries * (target.minibatch * (each + 3) + of_clusters)
     precise = int(rows >= _MANY_ROWS)
     of_weights = chains * length.draws * (rows * (2 + precise + of_second) + of_clusters)
     return 1.0 * of_steps + of_passes + of_weights

@@ -136,8 +136,8 @@ and the Hessian of an anchor as many passes as there are parameters. An expansio
 evaluates its K clusters with a second derivative along each of their q columns, which counts as
 K (1 + q) rows. Passes over all rows for anchors are counted, and so are the weights: two rows for
 each row and draw, one more for second order, and one more from 100,000 rows on. (Not counted is the
-search for clusters, once a run, nor the shapes of modes.) A try to jump counts as two energies with
-their noise, a descent in search of modes as {DESCENT_LENGTH} steps.
+search for clusters, once a run, nor the shapes of modes.) A try to jump counts as eight energies
+with their noise, a descent in search of modes as {DESCENT_LENGTH} steps.
 
 {runs}
 {figure}

@@ -65,12 +65,12 @@ def _text(table: str) -> str:
 The posteriors are those of the section before, and the exact masses stand there. Each method makes
 {RUNS} runs of {CHAINS} chains, each run with as many rows as one of `ContourSGLD`, to which nothing
 is given except `num_steps` and `jumps=False`. SGLD takes plain minibatches with nothing given.
-Others begin where its chains end: `blackjax.csgld` with the partition that a run of ours found and the step size and scale
-of SGLD, SGMCMCJax with the latter, and HMCECS with the Taylor proxy at the end of one chain
-({ECS:,} + {ECS:,} draws, in as many rows as these take). Stochastic-gradient samplers make
-{DRAWS:,} draws, of which a quarter is warm-up. NUTS and tempered SMC run on the exact energies,
-which give the draws of all rows, and are charged N rows for a gradient. A run of SMC counts as a
-chain.
+Others begin where its chains end: `blackjax.csgld` with the partition that a run of ours found and
+the step size and scale of SGLD, SGMCMCJax with the latter, and HMCECS with the Taylor proxy at the
+end of one chain ({ECS:,} + {ECS:,} draws, in as many rows as these take).
+Stochastic-gradient samplers make {DRAWS:,} draws, of which a quarter is warm-up. NUTS and tempered
+SMC run on the exact energies, which give the draws of all rows, and are charged N rows for a
+gradient. A run of SMC counts as a chain.
 
 Errors are root mean squares: of the masses of single chains, and of the means over the chains of a
 run. The pooled mass is the mean over all chains with its standard error. The last column is

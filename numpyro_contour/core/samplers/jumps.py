@@ -17,6 +17,9 @@ from numpyro_contour.core.samplers.known_modes import Map, Modes, image
 from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate
 from numpyro_contour.schedules import Schedule
 
+#: Minibatches of each end of a try where energies are noisy. The noise of one alone is not normal
+#: enough: with 2.4 and 1.9 nats in two modes the mass of the first was .56 where .62 is right.
+MINIBATCHES = 4
 # The share of tries that move one coordinate only, where there are combinations of modes.
 _ONE_COORDINATE = 1 / 3
 
@@ -62,11 +65,11 @@ def jumps(
 
     with :math:`q_{ij}` the probability to try the way from i to j, and y is in the cell of j. So
     the density that the sampler has as its law stays as it is. The last term pays for the noise of
-    both energies; it is 0 where they are exact. A try takes one evaluation, of noisy energies two:
-    the chain's own stems from a step that it has had a part in, and the noise is not the same
-    everywhere. A try comes between two steps and is none itself, so that theta learns nothing from
-    it. What the diffusion remembers is
-    carried over by its `relocate`.
+    both energies; it is 0 where they are exact. A try takes one evaluation, of noisy energies four
+    minibatches at either end: the chain's own energy stems from a step that it has had a part in,
+    the noise is not the same everywhere, and that of several minibatches is nearly normal. A try
+    comes between two steps and is none itself, so that theta learns nothing from it. What the
+    diffusion remembers is carried over by its `relocate`.
 
     Where four modes or more are known, a third of the tries moves one coordinate only, from where
     one mode has it to where another has it: see `moved_coordinate`.
@@ -135,7 +138,11 @@ def jumps(
             noise = jnp.zeros_like(old)
         else:
             places = jnp.stack([chain.position, to.position])
-            both = jax.vmap(partial(evaluate, telling))(random.split(keys[1]), places)
+            seen = jax.vmap(jax.vmap(partial(evaluate, telling), (0, None)))
+            both = jax.tree.map(
+                lambda x: x.mean(1), seen(random.split(keys[1], (2, MINIBATCHES)), places)
+            )
+            both = both._replace(noise=both.noise / MINIBATCHES)
             own, found = (jax.tree.map(lambda x, i=i: x[i], both) for i in (0, 1))
             old, noise = own.energy, own.noise * flattening_at(state, own.energy)[1] ** 2
         here, _ = flattening_at(state, old)
