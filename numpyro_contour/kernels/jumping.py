@@ -217,7 +217,7 @@ def _looked_at_anew(
         found: the modes so far.
     """
     keys = random.split(random.fold_in(key, 1), MINIBATCHES)
-    chains = random.randint(random.fold_in(key, 2), (MINIBATCHES,), 0, shift.shape[0])
+    chains = random.randint(random.fold_in(key, 2), (MINIBATCHES,), 0, shift.shape[0], jnp.int32)
 
     def of_chain(place: jax.Array, key: jax.Array, chain: jax.Array) -> Evaluation:
         here = evaluate(telling(jax.tree.map(lambda x: x[chain], warmup)), key, place)
