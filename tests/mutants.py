@@ -120,8 +120,8 @@ MUTANTS = [
             ("turned @ original.factor", "original.factor"),
             ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
             ("apart = ~(barrier <= _LEAST_BARRIER + rounding)", "apart = ~(barrier > 1e30)"),
-            ("moves = -times(turned, slopes)", "moves = -times(modes.factor, slopes)"),
-            ("near = jnp.sum(moves**2, -1, keepdims=True) < _APART**2", "near = True"),
+            ("moves = -times(turned, here.gradient)", "moves = -times(modes.factor, here.gradient)"),
+            ("near = squares < _APART**2", "near = squares < jnp.inf"),
         )
     ),
     *(
