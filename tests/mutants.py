@@ -120,7 +120,10 @@ MUTANTS = [
             ("turned @ original.factor", "original.factor"),
             ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
             ("apart = ~(barrier <= _LEAST_BARRIER + rounding)", "apart = ~(barrier > 1e30)"),
-            ("moves = -times(turned, here.gradient)", "moves = -times(modes.factor, here.gradient)"),
+            (
+                "moves = -times(turned, here.gradient)",
+                "moves = -times(modes.factor, here.gradient)",
+            ),
             ("near = squares < _APART**2", "near = squares < jnp.inf"),
         )
     ),
