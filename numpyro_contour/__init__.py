@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpyro_contour.output.inference_data import to_inference_data
     from numpyro_contour.output.predictive import predictive
     from numpyro_contour.output.resample import resample
+    from numpyro_contour.output.run_stored import run_stored
     from numpyro_contour.output.summary import print_summary, summary
     from numpyro_contour.output.weighted_samples import weighted_samples
 
@@ -45,6 +46,7 @@ _OF_RUNS = {
     "to_inference_data": "output.inference_data",
     "predictive": "output.predictive",
     "resample": "output.resample",
+    "run_stored": "output.run_stored",
     "print_summary": "output.summary",
     "summary": "output.summary",
     "weighted_samples": "output.weighted_samples",
@@ -72,6 +74,7 @@ __all__ = [
     "print_summary",
     "resample",
     "robbins_monro",
+    "run_stored",
     "summary",
     "to_inference_data",
     "weighted_samples",

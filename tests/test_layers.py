@@ -47,8 +47,12 @@ ROOMS = {
         "kernels statistics models models.estimators adaptation core.arrays checks schedules "
         "_version",
     ),
+    "runs.stored": (
+        "arviz",
+        "runs kernels kernels.methods models core.arrays schedules _version",
+    ),
     "diagnosis": ("jax numpyro arviz", "statistics"),
-    "output": ("", "diagnosis runs statistics models diagnostics checks"),
+    "output": ("", "diagnosis runs.stored runs statistics models diagnostics checks"),
     "plots": ("jax numpyro", "output diagnosis runs statistics checks"),
     "numpyro_contour": ("", "output diagnosis kernels core.flattening schedules _version"),
     "examples": (

@@ -95,17 +95,20 @@ def draws_taken(
     Raises:
         ValueError: a variable has other draws than the posterior.
     """
+    places = {"chain": xr.Variable(("chain", "draw"), np.broadcast_to(chains, draws.shape))}
+    places["draw"] = xr.Variable(("chain", "draw"), draws)
 
     def take(variable: xr.DataArray) -> xr.Variable:
         if "draw" not in variable.dims:
             return variable.variable
-        ordered = variable.transpose("chain", "draw", ...)
+        ordered = variable.variable.transpose("chain", "draw", ...)
         if ordered.shape[:2] != shape:
             raise ValueError(
                 f"`data` takes groups with one draw for each posterior draw, but {variable.name!r} "
                 f"has {ordered.shape[:2]} (chains, draws), not {shape}."
             )
-        return xr.Variable(ordered.dims, ordered.values[chains, draws], variable.attrs)
+        # Not read yet, where the draws are in a file.
+        return ordered.isel(places)
 
     coords = {name: c for name, c in group.coords.items() if not {"chain", "draw"} & set(c.dims)}
     coords |= {"chain": np.arange(draws.shape[0]), "draw": np.arange(draws.shape[1])}

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import arviz as az
 import xarray as xr
 from numpyro.infer import MCMC
 
+from numpyro_contour.output.checks_of_stored import storable
 from numpyro_contour.output.equal_weights import with_equal_weights
 from numpyro_contour.output.groups_of_run import groups_with_warning
+from numpyro_contour.output.stored_groups import groups_of_stores, names_stores
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.arviz_versions import from_datasets
 
 
 def to_inference_data(
-    mcmc: MCMC,
+    mcmc: MCMC | str | Path | Sequence[str | Path],
     theta: str = "online",
     energy: str | None = None,
     *,
@@ -105,7 +108,10 @@ def to_inference_data(
     with `weighted_`. Where weights are equal, draws are kept once, under the plain names.
 
     Args:
-        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`.
+        mcmc: a `numpyro.infer.MCMC` with a kernel of this package, after `run`; or the folder of a
+            store that `run_stored` writes, whose draws are read when they are used; or several such
+            folders, of runs of one model with the same settings, whose chains are put side by side.
+            A store takes none of the other arguments, and gives no warnings: ask `diagnose`.
         theta: as in `weighted_samples`.
         energy: as in `weighted_samples`.
         coords: coordinate values, `{dimension: values}`. None (default) for numbers from 0.
@@ -129,7 +135,8 @@ def to_inference_data(
 
     Raises:
         ValueError: as `weighted_samples`, or `collect_theta` is out of its range, or the log
-            likelihood is asked of a model that sums out discrete variables.
+            likelihood is asked of a model that sums out discrete variables; a folder is not the
+            store of a run, or those of several differ, with what differs.
 
     Warns:
         UserWarning: once, where a verdict of `diagnose` is bad: with the first fault, what to
@@ -149,24 +156,25 @@ def to_inference_data(
         >>> idata["energy_partition"]["upper_edge"].values[0, :3].tolist()
         [0.5, 1.0, 1.5]
     """
-    groups = groups_with_warning(
-        FinishedRun.of(mcmc),
-        theta,
-        energy,
-        collect_theta,
-        coords=coords,
-        dims=dims,
-        log_likelihood=log_likelihood,
-        prior=prior,
-        posterior_predictive=posterior_predictive,
-        predictions=predictions,
-        constant_data=constant_data,
-    )
+    more = {
+        "coords": coords,
+        "dims": dims,
+        "log_likelihood": log_likelihood,
+        "prior": prior,
+        "posterior_predictive": posterior_predictive,
+        "predictions": predictions,
+        "constant_data": constant_data,
+    }
+    if names_stores(mcmc):
+        given = [name for name, value in more.items() if value not in (None, False)]
+        given += ["theta"] * (theta != "online") + ["energy"] * (energy is not None)
+        given += ["collect_theta"] * (collect_theta is not True)
+        if given:
+            raise ValueError(
+                f"`{given[0]}` is taken of a run that is in memory, not of a store: give the MCMC."
+            )
+        groups = groups_of_stores(mcmc)
+    else:
+        groups = groups_with_warning(FinishedRun.of(mcmc), theta, energy, collect_theta, **more)
     handed_out = with_equal_weights(groups)
-    return from_datasets({name: _storable(group) for name, group in handed_out.items()})
-
-
-def _storable(group: xr.Dataset) -> xr.Dataset:
-    """Names of coordinates as objects: Zarr has no specification for strings of fixed length."""
-    names = {name: c for name, c in group.coords.items() if c.dtype.kind == "U"}
-    return group.assign_coords({name: c.astype(object) for name, c in names.items()})
+    return from_datasets({name: storable(group) for name, group in handed_out.items()})

@@ -13,6 +13,7 @@ from numpyro_contour.checks import warn_user
 from numpyro_contour.output.chosen_chains import Chains, chosen
 from numpyro_contour.output.equal_weights import PREFIX, draws_taken, weighted_of, weights_of
 from numpyro_contour.output.groups_of_run import groups_with_warning
+from numpyro_contour.output.stored_groups import groups_of_stores, names_stores
 from numpyro_contour.runs.finished_run import FinishedRun, is_mcmc
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.statistics.resampling import METHODS
@@ -134,7 +135,12 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
     """
     if is_mcmc(data):
         return groups_with_warning(FinishedRun.of(data))
-    takes = "the result of `to_inference_data`, or an MCMC with a kernel of numpyro_contour"
+    if names_stores(data):
+        return groups_of_stores(data)
+    takes = (
+        "the result of `to_inference_data`, an MCMC with a kernel of numpyro_contour, or the "
+        "folder of a stored run"
+    )
     if not hasattr(data, "groups"):
         raise ValueError(f"`data` takes {takes}, but got {type(data).__name__}.")
     found = weighted_of(to_datasets(data)).items()

@@ -38,7 +38,11 @@ def at_final_temperature(run: FinishedRun) -> np.ndarray | None:
     found = draw_temperatures(run)
     if found is None:
         return None
-    lowest, highest = found
+    return are_final(*found)
+
+
+def are_final(lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
+    """Whether draws were made at the temperature of the last one, by those of their steps."""
     final = highest[:, -1:]
     return (lowest == final) & (highest == final)
 

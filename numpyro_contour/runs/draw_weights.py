@@ -31,12 +31,18 @@ def weights_of_run(run: FinishedRun, theta: str, energy: str | None) -> Normalis
     return found
 
 
-def _log_weights(run: FinishedRun, theta: str, energy: str | None) -> np.ndarray:
+def raw_log_weights(run: FinishedRun, theta: str, energy: str | None) -> np.ndarray:
+    """The log weights of all draws, (chains, draws), of any temperature and not normalised."""
     log_weight = run.per_draw("log_weight").astype(np.float64)
     if theta == "final" and run.is_contour:
         log_weight = _by_final_theta(run, log_weight)
     if energy is None and run.has_full_data_weights:
         log_weight = log_weight + full_data_correction(run, theta)
+    return log_weight
+
+
+def _log_weights(run: FinishedRun, theta: str, energy: str | None) -> np.ndarray:
+    log_weight = raw_log_weights(run, theta, energy)
     final = at_final_temperature(run)
     return log_weight if final is None else np.where(final, log_weight, -np.inf)
 

@@ -93,7 +93,8 @@ def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
         full_data, _ = full_data.sharing(reference)
         return jax.vmap(full_data.at, (0, None))(positions, reference)
 
-    compiled = JittedOnData(at)
+    # For the segments of a run it is compiled once.
+    compiled = run.computed.setdefault(("energies over all data", bool(clusters)), JittedOnData(at))
 
     def evaluate(server: _Server, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         reference = _reference(anchors, server) if anchors else None

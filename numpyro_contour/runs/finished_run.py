@@ -64,12 +64,7 @@ class FinishedRun:
             ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run;
                 or its model has nothing to sample.
         """
-        kernel = getattr(mcmc, "sampler", None)
-        if not isinstance(kernel, Kernel):
-            raise ValueError(
-                "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
-                f"{type(kernel or mcmc).__name__}."
-            )
+        kernel = require_kernel(mcmc)
         state = mcmc.last_state
         if state is None:
             raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
@@ -92,7 +87,7 @@ class FinishedRun:
             state=after_run.of_each_chain(state, mcmc.num_chains),
             samples=after_run.without_weight(samples, fields["log_weight"]),
             fields=fields,
-            computed=_computed_from(mcmc, state),
+            computed=computed_from(mcmc, state),
         )
 
     # ------------------------------------------------------------------ draws
@@ -271,6 +266,21 @@ class FinishedRun:
         return np.asarray(self.kernel.parts.moves.stable_below(step_size), np.float64)
 
 
+def require_kernel(mcmc: Any) -> Kernel:
+    """The kernel of an `MCMC`.
+
+    Raises:
+        ValueError: `mcmc` is not an MCMC with a kernel of this package.
+    """
+    kernel = getattr(mcmc, "sampler", None)
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
+            f"{type(kernel or mcmc).__name__}."
+        )
+    return kernel
+
+
 def is_mcmc(data: Any) -> bool:
     """Whether this is an `MCMC` and not what `to_inference_data` returns."""
     return isinstance(data, MCMC)
@@ -280,7 +290,7 @@ _computed: weakref.WeakKeyDictionary[MCMC, tuple[Any, dict[Hashable, Any]]]
 _computed = weakref.WeakKeyDictionary()
 
 
-def _computed_from(mcmc: MCMC, state: Any) -> dict[Hashable, Any]:
+def computed_from(mcmc: MCMC, state: Any) -> dict[Hashable, Any]:
     """The results computed once from the last run of an `MCMC`; empty after another run."""
     known = _computed.get(mcmc)
     if known is None or known[0] is not state:

@@ -29,7 +29,7 @@ def run_groups(
     run: FinishedRun, weights: NormalisedWeights, energy: str | None, collect_theta: bool | int
 ) -> dict[str, xr.Dataset]:
     """The groups `sample_stats` and, where they exist, `energy_partition` and `warmup`."""
-    stats = _sample_stats(run, weights.log_weights, energy)
+    stats = draw_stats(run, weights.log_weights, energy)
     chains, draws = weights.log_weights.shape
     groups = {
         "sample_stats": xr.Dataset(
@@ -41,7 +41,7 @@ def run_groups(
     if run.is_contour:
         groups["energy_partition"] = _energy_partition(run, weights.log_normalisers)
         _add_theta(groups["sample_stats"], run, collect_theta)
-    _add_swaps(groups["sample_stats"], run)
+    add_swaps(groups["sample_stats"], run.fields)
     warmup = warmup_dataset(run)
     return groups if warmup is None else groups | {"warmup": warmup}
 
@@ -53,7 +53,7 @@ def attributes(run: FinishedRun) -> dict[str, Any]:
     return {"kernel": run.kernel_name} | settings | versions
 
 
-def _sample_stats(
+def draw_stats(
     run: FinishedRun, log_weight: np.ndarray, energy: str | None
 ) -> dict[str, np.ndarray]:
     """The variables (chain, draw) of the group `sample_stats`, without theta and swaps."""
@@ -76,27 +76,27 @@ def _sample_stats(
         if name in run.fields:
             stats[name] = run.per_draw(name) + offsets
     if "refused" in run.fields:
-        stats["diverging"] = _diverging(run)
+        stats["diverging"] = diverging(run.per_draw("refused"))
     if "moved" in run.fields:
-        stats["acceptance_rate"] = _acceptance_rate(run)
+        stats["acceptance_rate"] = acceptance_rate(run.per_draw("moved"), run.per_draw("steps"))
     return stats | {n: run.per_draw(n) for n in _PER_DRAW + _COUNTED if n in run.fields}
 
 
-def _diverging(run: FinishedRun) -> np.ndarray:
+def diverging(refused: np.ndarray) -> np.ndarray:
     """Whether a move was refused since the draw before; of the first draw nothing is known.
 
     It is what a divergence is to NUTS, and the name by which ArviZ's functions look for it.
     """
-    refused = np.diff(run.per_draw("refused").astype(np.int64)) > 0
-    return np.pad(refused, ((0, 0), (1, 0)))
+    anew = np.diff(refused.astype(np.int64)) > 0
+    return np.pad(anew, ((0, 0), (1, 0)))
 
 
-def _acceptance_rate(run: FinishedRun) -> np.ndarray:
+def acceptance_rate(moved: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """The share of each draw's moves that were accepted; of the first draw that of the second."""
-    moved, steps = (np.diff(run.per_draw(name).astype(float)) for name in ("moved", "steps"))
-    if not moved.shape[1]:
-        return np.full(run.per_draw("moved").shape, np.nan)
-    return np.pad(moved / steps, ((0, 0), (1, 0)), mode="edge")
+    accepted, made = (np.diff(counted.astype(float)) for counted in (moved, steps))
+    if not accepted.shape[1]:
+        return np.full(moved.shape, np.nan)
+    return np.pad(accepted / made, ((0, 0), (1, 0)), mode="edge")
 
 
 def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -> None:
@@ -114,16 +114,16 @@ def _add_theta(stats: xr.Dataset, run: FinishedRun, collect_theta: bool | int) -
     stats.coords["theta_draw"] = stats["draw"].values[kept]
 
 
-def _add_swaps(stats: xr.Dataset, run: FinishedRun) -> None:
+def add_swaps(stats: xr.Dataset, fields: Mapping[str, Any]) -> None:
     """The swap rates, energy variances and round trips of replica exchange, up to each draw."""
     for name, dim in (("swap_rates", "pair"), ("energy_variance", "replica")):
-        if name in run.fields:
-            stats[name] = (("chain", "draw", dim), run.per_draw(name))
-    if "swap_rates" in run.fields:
-        barrier = communication_barrier(1 - run.per_draw("swap_rates"))
+        if name in fields:
+            stats[name] = (("chain", "draw", dim), np.asarray(fields[name]))
+    if "swap_rates" in fields:
+        barrier = communication_barrier(1 - np.asarray(fields["swap_rates"]))
         stats["communication_barrier"] = (("chain", "draw"), barrier)
-    if "round_trips" in run.fields:
-        stats["round_trips"] = (("chain", "draw"), run.per_draw("round_trips"))
+    if "round_trips" in fields:
+        stats["round_trips"] = (("chain", "draw"), np.asarray(fields["round_trips"]))
 
 
 def _energy_partition(run: FinishedRun, log_normalisers: np.ndarray) -> xr.Dataset:

@@ -1,0 +1,196 @@
+"""The groups of a stored run, opened from its folder alone; draws are read when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import xarray as xr
+
+from numpyro_contour.checks import warn_user
+from numpyro_contour.runs.draw_temperatures import are_final
+from numpyro_contour.runs.groups import acceptance_rate, add_swaps, diverging
+from numpyro_contour.runs.stored.identity import differences
+from numpyro_contour.runs.stored.one_segment import (
+    FULL_ENERGY,
+    FULL_NOISE,
+    LOWEST_TEMPERATURE,
+)
+from numpyro_contour.runs.stored.store import RunStore
+from numpyro_contour.statistics.mode_shares import mode_shares
+from numpyro_contour.statistics.weights import normalised
+
+# Arrays that say how draws are weighed, and are not handed out.
+_INNER = (LOWEST_TEMPERATURE, FULL_ENERGY, FULL_NOISE)
+# What runs of one model may differ in, to be chains of one run.
+_OF_A_RUN = ("key", "num_chains", "init_params", "chain_method")
+# What was found of all chains of a run together.
+_OF_ALL_CHAINS = ("equipartition", "gradient", "modes")
+_OF_ALL_CHAINS_TOO = ("mode",)
+
+
+def names_stores(data: Any) -> bool:
+    """Whether this names the folder of a store, or several."""
+    paths = data if isinstance(data, list | tuple) else [data]
+    return bool(paths) and all(isinstance(path, str | Path) for path in paths)
+
+
+def groups_of_stores(paths: str | Path | Sequence[str | Path]) -> dict[str, xr.Dataset]:
+    """The groups of a stored run, or of several as chains of one run.
+
+    Raises:
+        ValueError: as `stored_groups`; or the runs are not of one model with the same settings.
+
+    Warns:
+        UserWarning: the runs have different numbers of draws; as many are taken as all have.
+    """
+    if isinstance(paths, str | Path):
+        return stored_groups(paths)
+    first, *rest = [RunStore.open(Path(path)).identity for path in paths]
+    for path, other in zip(paths[1:], rest):
+        found = differences(_without_chance(first), _without_chance(other))
+        if found:
+            raise ValueError(
+                f"`mcmc` takes stores of one model with the same settings, but {str(paths[0])!r} "
+                f"(there) and {str(path)!r} (here) differ: {'; '.join(found)}."
+            )
+    runs = [stored_groups(path) for path in paths]
+    draws = [run["posterior"].sizes["draw"] for run in runs]
+    if len(set(draws)) > 1:
+        warn_user(
+            f"The stores have {draws} draws a chain: the first {min(draws)} of each are taken."
+        )
+    return {
+        name: _joined([run[name] for run in runs], min(draws))
+        for name in runs[0]
+        if name not in _OF_ALL_CHAINS and all(name in run for run in runs)
+    }
+
+
+def _without_chance(identity: dict[str, Any]) -> dict[str, Any]:
+    run = {n: x for n, x in identity["run"].items() if n not in _OF_A_RUN}
+    return identity | {"run": run}
+
+
+def _joined(groups: list[xr.Dataset], draws: int) -> xr.Dataset:
+    """The chains of several runs, numbered anew."""
+    if "chain" not in groups[0].dims:
+        return groups[0]
+    if "draw" in groups[0].dims:
+        groups = [group.isel(draw=slice(0, draws)) for group in groups]
+    groups = [group.drop_vars([n for n in _OF_ALL_CHAINS_TOO if n in group]) for group in groups]
+    found = xr.concat(groups, "chain", coords="minimal", compat="override", join="override")
+    return found.assign_coords(chain=np.arange(found.sizes["chain"]))
+
+
+def stored_groups(path: str | Path) -> dict[str, xr.Dataset]:
+    """All groups of a stored run, with weighted draws under the plain names.
+
+    Args:
+        path: the folder of the store.
+
+    Raises:
+        ValueError: there is no such store, it has no draws yet, or it has lost some.
+    """
+    store = RunStore.open(Path(path))
+    kept = store.progress.kept
+    if not kept:
+        raise ValueError(
+            f"`path` takes a stored run with draws, but that in {str(path)!r} is still in its "
+            "warm-up."
+        )
+    known = _checks(store)
+    layout = known.pop("layout", None)
+    posterior = _opened(store, "posterior")
+    stats = _opened(store, "stats")
+    fields = _opened(store, "fields")
+    if layout is not None:
+        posterior = _named(posterior, layout)
+    groups = {"posterior": posterior, "sample_stats": stats} | known
+    weights = normalised(_log_weights(stats))
+    stats["log_weight"] = (("chain", "draw"), weights.log_weights)
+    if "refused" in stats:
+        stats["diverging"] = (("chain", "draw"), diverging(stats["refused"].values))
+    if "moved" in fields:
+        counts = fields["moved"].values, fields["steps"].values
+        stats["acceptance_rate"] = (("chain", "draw"), acceptance_rate(*counts))
+    if "log_theta" in fields:
+        stats["log_theta"] = fields["log_theta"].variable.copy(deep=False)
+        stats["log_theta"].variable.dims = ("chain", "draw", "bin")
+    add_swaps(
+        stats,
+        {n: fields[n] for n in ("swap_rates", "energy_variance", "round_trips") if n in fields},
+    )
+    groups["sample_stats"] = stats.drop_vars([n for n in _INNER if n in stats])
+    groups["sample_stats"].attrs = posterior.attrs
+    if "energy_partition" in groups:
+        partition = groups["energy_partition"]
+        groups["energy_partition"] = partition.assign(
+            log_normaliser=(("chain",), weights.log_normalisers)
+        )
+    if "modes" in groups and "mode" in stats:
+        groups["modes"] = _with_masses(groups["modes"], stats["mode"].values, weights.log_weights)
+    return groups
+
+
+def _opened(store: RunStore, group: str) -> xr.Dataset:
+    """The arrays of a group of draws, not yet read."""
+    found = xr.open_dataset(
+        store.path, group=group, engine="zarr", consolidated=False, decode_cf=False, cache=False
+    )
+    kept = store.progress.kept
+    for name in found:
+        store.check(f"{group}/{unquote(str(name))}")
+    found = found.rename({name: unquote(str(name)) for name in found})
+    found = found.isel(draw=slice(0, kept))
+    numbers = {
+        dim: np.arange(size) for dim, size in found.sizes.items() if dim in ("chain", "draw")
+    }
+    return found.assign_coords(numbers)
+
+
+def _named(draws: xr.Dataset, layout: xr.Dataset) -> xr.Dataset:
+    """The draws with the dimensions and the attributes that ArviZ gives them."""
+    renamed = {}
+    for name, like in layout.data_vars.items():
+        variable = draws[name].variable.copy(deep=False)
+        variable.dims = like.dims
+        renamed[name] = variable
+    coords = {n: c for n, c in layout.coords.items() if not {"chain", "draw"} & set(c.dims)}
+    return xr.Dataset(renamed, {**{n: draws[n] for n in ("chain", "draw")}, **coords}, layout.attrs)
+
+
+def _checks(store: RunStore) -> dict[str, xr.Dataset]:
+    """What was last found of the run, in memory: the next checks take its place."""
+    known = store.checks
+    if known is None:
+        return {}
+    found = {}
+    for name, order in known["groups"].items():
+        with xr.open_dataset(
+            store.path, group=f"checks/{known['slot']}/{name}", engine="zarr", consolidated=False
+        ) as group:
+            found[name] = group.load()[order]
+    return found
+
+
+def _log_weights(stats: xr.Dataset) -> np.ndarray:
+    """The log weights of the draws, those at another temperature than the last one's left out."""
+    log_weights = stats["log_weight"].values
+    if LOWEST_TEMPERATURE not in stats:
+        return log_weights
+    final = are_final(stats[LOWEST_TEMPERATURE].values, stats["temperature"].values)
+    return np.where(final, log_weights, -np.inf)
+
+
+def _with_masses(modes: xr.Dataset, labels: np.ndarray, log_weights: np.ndarray) -> xr.Dataset:
+    """The modes with their masses by all draws."""
+    found = mode_shares(labels, log_weights, modes.sizes["mode"])
+    return modes.assign(
+        mass=(("mode",), found.share),
+        mass_mcse=(("mode",), found.mcse),
+        mass_by_chain=(("chain", "mode"), found.of_chains),
+    )

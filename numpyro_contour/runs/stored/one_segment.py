@@ -1,0 +1,104 @@
+"""What is known of the draws of one segment, in the names under which it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from numpyro.infer import MCMC
+
+from numpyro_contour.core.arrays.vectors import leaf_names
+from numpyro_contour.kernels import after_run
+from numpyro_contour.runs.draw_temperatures import draw_temperatures
+from numpyro_contour.runs.draw_weights import raw_log_weights
+from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.runs.groups import draw_stats
+from numpyro_contour.runs.known_modes import KnownModes, known_modes
+
+#: names of what only says how draws are weighed
+LOWEST_TEMPERATURE, FULL_ENERGY, FULL_NOISE = "lowest_temperature", "full_energy", "full_noise"
+# What is told of a draw by the one before it.
+_BY_THE_DRAW_BEFORE = ("diverging", "acceptance_rate")
+_KEPT_PROGRAMS = ("energies over all data",)
+
+
+class SegmentStats:
+    """The arrays of each segment of a run, with programs that are compiled once for all."""
+
+    def __init__(self, mcmc: MCMC, args: tuple, kwargs: dict):
+        self._mcmc, self._data = mcmc, (args, kwargs)
+        self._computed: dict[Any, Any] = {}
+        self._places: Callable | None = None
+
+    def run_of(self, state: Any, collected: Mapping[str, Any]) -> FinishedRun:
+        """A run that consists of these draws alone."""
+        mcmc = self._mcmc
+        fields = dict(collected)
+        samples = fields.pop(mcmc._sample_field)
+        programs = {name: x for name, x in self._computed.items() if name[0] in _KEPT_PROGRAMS}
+        self._computed = programs
+        return FinishedRun(
+            kernel=mcmc.sampler,
+            model_args=self._data[0],
+            model_kwargs=self._data[1],
+            num_chains=mcmc.num_chains,
+            thinning=mcmc.thinning,
+            progress_bar=False,
+            state=after_run.of_each_chain(state, mcmc.num_chains),
+            samples=after_run.without_weight(samples, fields["log_weight"]),
+            fields=fields,
+            computed=programs,
+        )
+
+    def arrays(
+        self, state: Any, collected: Mapping[str, Any], vectors: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The arrays of a segment by the names of the store.
+
+        Args:
+            state: the state behind the segment.
+            collected: what was collected, (chains, draws, ...), by field.
+            vectors: the unconstrained draws, (chains, draws, d).
+        """
+        run = self.run_of(state, collected)
+        log_weights = raw_log_weights(run, "online", None)
+        stats = draw_stats(run, log_weights, None)
+        for name in _BY_THE_DRAW_BEFORE:
+            stats.pop(name, None)
+        temperatures = draw_temperatures(run)
+        if temperatures is not None:
+            stats[LOWEST_TEMPERATURE] = temperatures[0]
+        full = run.computed.get("full_energies")
+        if full is not None:
+            stats |= {FULL_ENERGY: full.energy, FULL_NOISE: full.noise}
+        known = known_modes(run)
+        if known is not None:
+            stats["mode"] = self._modes(run, known, vectors)
+        # The weight among the draws is that of the fields.
+        named = dict(zip(leaf_names(run.samples), jax.tree.leaves(run.samples)))
+        fields = {n: x for n, x in collected.items() if n != self._mcmc._sample_field}
+        groups = {"posterior": named, "fields": _flat(fields), "stats": stats}
+        return {
+            f"{group}/{name}": np.asarray(values)
+            for group, arrays in groups.items()
+            for name, values in arrays.items()
+        }
+
+    def _modes(self, run: FinishedRun, known: KnownModes, vectors: np.ndarray) -> np.ndarray:
+        """The number of the mode that each draw belongs to, (chains, draws)."""
+        if self._places is None:
+            of_draw = lambda modes, x: run.place_among(modes, x)[0]
+            of_chain = jax.vmap(of_draw, (None, 0))
+            self._places = jax.jit(jax.vmap(of_chain, (None, 0)))
+        return np.asarray(self._places(known.modes, vectors), np.int32)
+
+
+def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that are pytrees as their leaves."""
+    found = {}
+    for name, value in fields.items():
+        for leaf, array in zip(leaf_names({name: value}), jax.tree.leaves(value)):
+            found[leaf] = array
+    return found

@@ -1,0 +1,252 @@
+"""The Zarr store of a run: arrays that grow by whole segments, and the state behind the last one.
+
+Every write that counts is that of the attributes of the root: they say how many draws there are and
+which of two states belongs to them. What lies behind that is not yet part of the run.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+#: the form of the store
+FORMAT = 1
+# Bytes of a chunk of an array. Its draws are read together.
+_CHUNK_BYTES = 2**20
+_SLOTS = ("a", "b")
+#: groups of arrays (chains, draws, ...): draws, what was collected with them, what follows from it
+DRAWS = ("posterior", "fields", "stats")
+
+
+class Progress(NamedTuple):
+    """What of a run is in its store."""
+
+    #: segments that were written
+    segments: int = 0
+    #: draws of the warm-up that were made
+    warmup: int = 0
+    #: draws that were kept
+    kept: int = 0
+    #: the check sum of the state
+    checksum: int = 0
+    #: seconds that the run took so far
+    seconds: float = 0.0
+
+
+class RunStore:
+    """The store of a run. Arrays (chains, draws, ...) have names as "posterior/x"."""
+
+    def __init__(self, path: Any, root: Any):
+        self.path, self._root = path, root
+
+    @classmethod
+    def create(cls, path: Path, identity: Mapping[str, Any]) -> RunStore:
+        """A new store, in a folder that is empty or does not exist."""
+        root = _zarr().open_group(path, mode="w-" if not path.exists() else "a")
+        for group in (*DRAWS, "state", "checks"):
+            root.require_group(group)
+        # Last: a folder without these is not the store of a run.
+        attributes = {"identity": dict(identity), "numpyro_contour_format": FORMAT}
+        none = {"progress": Progress()._asdict(), "before": None, "checks": None}
+        root.update_attributes(attributes | none)
+        return cls(path, root)
+
+    @classmethod
+    def open(cls, path: Path, read_only: bool = True) -> RunStore:
+        """The store that is there.
+
+        Raises:
+            ValueError: there is none, or it has another form.
+        """
+        takes = "the Zarr store of a run, as `run_stored` writes it"
+        if not path.exists():
+            raise ValueError(f"`path` takes {takes}, but there is nothing at {str(path)!r}.")
+        try:
+            root = _zarr().open_group(path, mode="r" if read_only else "r+")
+        except Exception as error:
+            raise ValueError(
+                f"`path` takes {takes}, but {str(path)!r} cannot be read as one: {error}"
+            ) from error
+        known = dict(root.attrs)
+        if "numpyro_contour_format" not in known or "progress" not in known:
+            raise ValueError(f"`path` takes {takes}, but {str(path)!r} is another Zarr group.")
+        if known["numpyro_contour_format"] != FORMAT:
+            raise ValueError(
+                f"`path` takes a store of form {FORMAT}, but {str(path)!r} has form "
+                f"{known['numpyro_contour_format']}: read it with the version that wrote it."
+            )
+        return cls(path, root)
+
+    # ------------------------------------------------------------------ what is there
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the run is recognized by."""
+        return dict(self._root.attrs["identity"])
+
+    @property
+    def progress(self) -> Progress:
+        """What of the run is there."""
+        return Progress(**self._root.attrs["progress"])
+
+    def names(self, group: str) -> list[str]:
+        """The names of the arrays of a group of draws, without that of the group."""
+        return sorted(unquote(name) for name, _ in self._root[group].arrays())
+
+    def draws(self, name: str) -> np.ndarray:
+        """An array of the draws, (chains, draws, ...).
+
+        Raises:
+            ValueError: parts of it are missing.
+        """
+        kept = self.progress.kept
+        return self._read(name, lambda array: array[:, :kept])
+
+    def chosen(self, name: str, numbers: np.ndarray) -> np.ndarray:
+        """Some draws of all chains by their numbers, which ascend."""
+        return self._read(name, lambda array: array.oindex[:, numbers])
+
+    def check(self, name: str) -> None:
+        """Refuse an array that has lost draws.
+
+        Raises:
+            ValueError: it is shorter than the run, or chunks of it are missing.
+        """
+        self._read(name, lambda array: ())
+
+    def _read(self, name: str, part: Callable[[Any], Any]) -> np.ndarray:
+        array = self._root[_quoted(name)]
+        kept = self.progress.kept
+        chunks = -(-kept // array.chunks[1]) if array.size else 0
+        whole = array.shape[1] >= kept and array.nchunks_initialized >= chunks
+        try:
+            if whole:
+                return np.asarray(part(array))
+        except Exception as error:  # whatever the codec says of a torn file
+            raise self._lost(name) from error
+        raise self._lost(name)
+
+    def _lost(self, name: str) -> ValueError:
+        return ValueError(
+            f"The store {str(self.path)!r} has lost draws of {name!r}: it says that there are "
+            f"{self.progress.kept}. Copy it again from where it is whole."
+        )
+
+    def state(self) -> bytes | None:
+        """The state behind the last draw, as bytes; None where it is not as it was written."""
+        progress = self.progress
+        try:
+            kept = self._root["state"][_SLOTS[progress.segments % 2]][:].tobytes()
+        except Exception:  # whatever the codec says of a torn file
+            return None
+        return kept if zlib.crc32(kept) == progress.checksum else None
+
+    def check_draws(self) -> None:
+        """Refuse a store that has lost draws.
+
+        Raises:
+            ValueError: an array is shorter than the run, or its last draw cannot be read.
+        """
+        last = np.array([self.progress.kept - 1])
+        if last[0] < 0:
+            return
+        for group in DRAWS:
+            for name in self.names(group):
+                self.chosen(f"{group}/{name}", last)
+
+    # ------------------------------------------------------------------ the checks of a run
+
+    def write_checks(self, groups: Mapping[str, Any]) -> None:
+        """Keep what was found of the run so far, instead of what was found before."""
+        known = self._root.attrs["checks"]
+        slot = "b" if known and known["slot"] == "a" else "a"
+        place = self._root["checks"].create_group(slot, overwrite=True)
+        for name, group in groups.items():
+            group.to_zarr(place.store, group=f"checks/{slot}/{name}", mode="w", consolidated=False)
+        orders = {name: list(group.data_vars) for name, group in groups.items()}
+        found = {"slot": slot, "groups": orders, "kept": self.progress.kept}
+        self._root.update_attributes({"checks": found})
+
+    @property
+    def checks(self) -> dict[str, Any] | None:
+        """Where what was last found is, `{"slot", "groups", "kept"}`; None where nothing is.
+
+        Each group has the names of its variables in their order.
+        """
+        return self._root.attrs["checks"]
+
+    # ------------------------------------------------------------------ what is written
+
+    def append(self, draws: Mapping[str, np.ndarray], state: bytes, progress: Progress) -> None:
+        """Add the draws of a segment and the state behind them; there are both, or none.
+
+        Args:
+            draws: arrays (chains, draws, ...) by name; none during the warm-up.
+            state: the state behind them, as bytes.
+            progress: what there is with them.
+        """
+        before = self.progress.kept
+        zarr = _zarr()
+        # Chunks of zeros are written too: a missing chunk is a loss.
+        with zarr.config.set({"array.write_empty_chunks": True}):
+            for name, values in draws.items():
+                array = self._array(_quoted(name), values)
+                if array.shape[1] != progress.kept:
+                    array.resize((values.shape[0], progress.kept, *values.shape[2:]))
+                array[:, before:] = values
+            slot = _SLOTS[progress.segments % 2]
+            kept = np.frombuffer(state, np.uint8)
+            self._root["state"].create_array(slot, data=kept, chunks=kept.shape, overwrite=True)
+        written = progress._replace(checksum=zlib.crc32(state))
+        self._root.update_attributes(
+            {"progress": written._asdict(), "before": self.progress._asdict()}
+        )
+
+    def go_back(self) -> bool:
+        """Forget the last segment, whose state is torn; False where there is no state before it."""
+        before = self._root.attrs["before"]
+        if before is None or before["segments"] == 0:
+            return False
+        self._root.update_attributes({"progress": before, "before": None})
+        return True
+
+    def _array(self, name: str, values: np.ndarray) -> Any:
+        if name in self._root:
+            return self._root[name]
+        size = max(values[:, 0].nbytes, 1)
+        chunk = max(1, min(4096, _CHUNK_BYTES // size))
+        of_variable = unquote(name.split("/")[1])
+        dims = ["chain", "draw", *[f"{of_variable}_dim_{i}" for i in range(values.ndim - 2)]]
+        return self._root.create_array(
+            name,
+            shape=(values.shape[0], 0, *values.shape[2:]),
+            chunks=(values.shape[0], chunk, *[max(n, 1) for n in values.shape[2:]]),
+            dtype=values.dtype,
+            dimension_names=dims,
+        )
+
+    def remove_partial(self) -> None:
+        """Remove what a process left that was killed while it wrote."""
+        for path in Path(self.path).rglob("*.partial"):
+            path.unlink(missing_ok=True)
+
+
+def _quoted(name: str) -> str:
+    """The path of an array: names of sites may contain slashes."""
+    group, variable = name.split("/", 1)
+    return f"{group}/{quote(variable, safe='[]')}"
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(
+            "Stored runs need Zarr: pip install 'numpyro_contour[io]'.", name="zarr"
+        ) from error
+    return zarr
