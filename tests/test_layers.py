@@ -49,7 +49,7 @@ ROOMS = {
     ),
     "runs.stored": (
         "arviz",
-        "runs kernels kernels.methods models core.arrays schedules _version",
+        "runs models core.arrays schedules _version",
     ),
     "diagnosis": ("jax numpyro arviz", "statistics"),
     "output": ("", "diagnosis runs.stored runs statistics models diagnostics checks"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.output.checks_of_stored import checks_of
 from numpyro_contour.runs.energies_over_all_rows import FullEnergies
-from numpyro_contour.runs.finished_run import computed_from, require_kernel
+from numpyro_contour.runs.finished_run import computed_from, hand_over, require_kernel
 from numpyro_contour.runs.stored.identity import differences, identity
 from numpyro_contour.runs.stored.lazy_states import LazyStates
 from numpyro_contour.runs.stored.lock import locked
@@ -98,25 +100,35 @@ def run_stored(
             f"`num_samples` takes a multiple of `thinning` in a stored run, but got "
             f"{mcmc.num_samples} draws with a thinning of {mcmc.thinning}."
         )
-    # As NumPyro has them.
-    mcmc._args, mcmc._kwargs = args, kwargs
     state = first_state(mcmc, key, init_params, args, kwargs)
     segments = Segments(mcmc, args, kwargs, tuple(extra_fields), state)
     now = identity(mcmc, key, init_params, args, kwargs, state, segments.layout)
-    with locked(path):
+    with locked(path), _full_disk_named(path):
         store = _opened(path, now)
-        state = _resumed(store, state)
         driver = _Driver(mcmc, store, segments, SegmentStats(mcmc, args, kwargs))
         try:
-            state = driver.run(state, segment_draws)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"The store {str(path)!r} could not be written ({error.strerror or error}). It is "
-                f"whole up to draw {store.progress.kept}: make room, and the same call goes on.",
-            ) from error
+            driver.run(_resumed(store, state), segment_draws)
         finally:
-            _hand_over(mcmc, path, store, segments, driver.state)
+            if driver.state is not None and store.progress.kept:
+                lazy = [LazyStates(path, segments.layout, by_chain) for by_chain in (True, False)]
+                hand_over(mcmc, args, kwargs, driver.state, *lazy)
+                _know_energies(mcmc, store, driver.state)
+
+
+@contextmanager
+def _full_disk_named(path: Path) -> Iterator[None]:
+    """Say of an error of the file system what of the run is there."""
+    try:
+        yield
+    except OSError as error:
+        there = "nothing of the run is there yet"
+        if not RunStore.is_new(path):
+            there = f"it is whole up to draw {RunStore.open(path).progress.kept}"
+        raise OSError(
+            error.errno,
+            f"The store {str(path)!r} could not be written ({error.strerror or error}), and "
+            f"{there}: make room, and the same call goes on.",
+        ) from error
 
 
 class _Driver:
@@ -129,8 +141,8 @@ class _Driver:
         self._seconds_of_checks = _FIRST_CHECKS / _CHECKS_SHARE
         self._checked = time.monotonic()
 
-    def run(self, state: Any, segment_draws: int | None) -> Any:
-        """The last state, after all segments that were left."""
+    def run(self, state: Any, segment_draws: int | None) -> None:
+        """Make all segments that are left."""
         mcmc, store = self._mcmc, self._store
         self.state = state
         total = mcmc.num_samples // mcmc.thinning
@@ -170,7 +182,6 @@ class _Driver:
         known = store.checks
         if progress.kept and (known is None or known["kept"] < progress.kept):
             self._check(state, ended=True)
-        return state
 
     def _check(self, state: Any, ended: bool) -> None:
         """What is found of the draws so far, where the run is over or that is cheap by now."""
@@ -205,7 +216,7 @@ class _Lengths:
 
 def _opened(path: Path, now: dict[str, Any]) -> RunStore:
     """The store of this run, a new one where there is nothing yet."""
-    if not path.exists() or not any(path.iterdir()):
+    if RunStore.is_new(path):
         return RunStore.create(path, now)
     store = RunStore.open(path, read_only=False)
     found = differences(store.identity, now)
@@ -234,25 +245,22 @@ def _resumed(store: RunStore, first: Any) -> Any:
     """
     if not store.progress.segments:
         return first
-    kept = store.state()
+    kept = store.state(store.progress)
     if kept is None:
-        if not store.go_back():
+        before = store.before
+        kept = None if before is None else store.state(before)
+        if kept is None:
             raise ValueError(
                 f"The state in the store {str(store.path)!r} is not the one that was written: the "
                 "run cannot go on from there. Its draws can be read as before."
             )
+        store.go_back()
         warn_user("The last segment of the store is torn. It is made again.")
-        return _resumed(store, first)
     return from_bytes(kept, first)
 
 
-def _hand_over(mcmc: MCMC, path: Path, store: RunStore, segments: Segments, state: Any) -> None:
-    """The run as the last one of the `MCMC`, with its draws in the store."""
-    if state is None or not store.progress.kept:
-        return
-    mcmc._last_state = state
-    mcmc._states = LazyStates(path, segments.layout, by_chain=True)
-    mcmc._states_flat = LazyStates(path, segments.layout, by_chain=False)
+def _know_energies(mcmc: MCMC, store: RunStore, state: Any) -> None:
+    """The energies over all data are in the store: they need not be computed again."""
     if FULL_ENERGY in store.names("stats"):
         found = (store.draws(f"stats/{name}") for name in (FULL_ENERGY, FULL_NOISE))
         computed_from(mcmc, state)["full_energies"] = FullEnergies(*found)

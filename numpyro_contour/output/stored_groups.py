@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import xarray as xr
 
 from numpyro_contour.checks import warn_user
+from numpyro_contour.output.stored_array import variable_of
 from numpyro_contour.runs.draw_temperatures import are_final
 from numpyro_contour.runs.groups import acceptance_rate, add_swaps, diverging
 from numpyro_contour.runs.stored.identity import differences
@@ -138,18 +138,9 @@ def stored_groups(path: str | Path) -> dict[str, xr.Dataset]:
 
 def _opened(store: RunStore, group: str) -> xr.Dataset:
     """The arrays of a group of draws, not yet read."""
-    found = xr.open_dataset(
-        store.path, group=group, engine="zarr", consolidated=False, decode_cf=False, cache=False
-    )
-    kept = store.progress.kept
-    for name in found:
-        store.check(f"{group}/{unquote(str(name))}")
-    found = found.rename({name: unquote(str(name)) for name in found})
-    found = found.isel(draw=slice(0, kept))
-    numbers = {
-        dim: np.arange(size) for dim, size in found.sizes.items() if dim in ("chain", "draw")
-    }
-    return found.assign_coords(numbers)
+    found = {name: variable_of(store, f"{group}/{name}") for name in store.names(group)}
+    chains, draws = next(iter(found.values())).shape[:2]
+    return xr.Dataset(found, {"chain": np.arange(chains), "draw": np.arange(draws)})
 
 
 def _named(draws: xr.Dataset, layout: xr.Dataset) -> xr.Dataset:

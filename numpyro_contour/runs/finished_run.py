@@ -29,6 +29,8 @@ from numpyro_contour.models.nothing_to_sample import IDLE
 from numpyro_contour.models.same_data import UNKNOWN, checksum
 from numpyro_contour.schedules import Schedule
 
+#: the name of the weight among the draws of a model
+WEIGHT_SITE = after_run.WEIGHT_SITE
 # Draws whose theta is shaped at once.
 _DRAWS_AT_ONCE = 1024
 
@@ -64,7 +66,7 @@ class FinishedRun:
             ValueError: `mcmc` is not an MCMC with a kernel of this package, or has not been run;
                 or its model has nothing to sample.
         """
-        kernel = require_kernel(mcmc)
+        require_kernel(mcmc)
         state = mcmc.last_state
         if state is None:
             raise ValueError("`mcmc` takes an MCMC after `run`, but it has not been run.")
@@ -74,20 +76,46 @@ class FinishedRun:
                 "latent variable, so nothing was sampled. `numpyro.infer.Predictive` runs the "
                 "model, and `mcmc.get_samples()` has the values of its deterministic sites."
             )
-        fields = mcmc.get_extra_fields(group_by_chain=True)
-        samples = mcmc.get_samples(group_by_chain=True)
+        return cls.of_draws(
+            mcmc,
+            (mcmc._args, mcmc._kwargs),  # NumPyro has no public name for these two
+            state,
+            mcmc.get_samples(group_by_chain=True),
+            mcmc.get_extra_fields(group_by_chain=True),
+            computed_from(mcmc, state),
+        )
+
+    @classmethod
+    def of_draws(
+        cls,
+        mcmc: MCMC,
+        data: tuple[tuple, dict],
+        state: Any,
+        samples: Any,
+        fields: Mapping[str, Any],
+        computed: dict[Hashable, Any],
+    ) -> FinishedRun:
+        """Some draws of an `MCMC` as a run.
+
+        Args:
+            mcmc: the MCMC.
+            data: arguments and keyword arguments of the model.
+            state: the state after the last of the draws.
+            samples: the draws, a pytree of arrays (chains, draws, ...).
+            fields: what was collected with each draw, arrays (chains, draws, ...) by name.
+            computed: results that are computed once.
+        """
         return cls(
-            kernel=kernel,
-            # NumPyro has no public name for these two.
-            model_args=mcmc._args,
-            model_kwargs=mcmc._kwargs,
+            kernel=require_kernel(mcmc),
+            model_args=data[0],
+            model_kwargs=data[1],
             num_chains=mcmc.num_chains,
             thinning=mcmc.thinning,
             progress_bar=mcmc.progress_bar,
             state=after_run.of_each_chain(state, mcmc.num_chains),
             samples=after_run.without_weight(samples, fields["log_weight"]),
             fields=fields,
-            computed=computed_from(mcmc, state),
+            computed=computed,
         )
 
     # ------------------------------------------------------------------ draws
@@ -279,6 +307,22 @@ def require_kernel(mcmc: Any) -> Kernel:
             f"{type(kernel or mcmc).__name__}."
         )
     return kernel
+
+
+def hand_over(mcmc: MCMC, args: tuple, kwargs: dict, state: Any, by_chain: Any, flat: Any) -> None:
+    """Make a run that was made elsewhere the last one of an `MCMC`.
+
+    Args:
+        mcmc: the MCMC.
+        args: arguments of the model.
+        kwargs: its keyword arguments.
+        state: the last state.
+        by_chain: what was collected by field, (chains, draws, ...), the draws among them.
+        flat: the same, (chains x draws, ...).
+    """
+    # NumPyro has no public names for these.
+    mcmc._args, mcmc._kwargs, mcmc._last_state = args, kwargs, state
+    mcmc._states, mcmc._states_flat = by_chain, flat
 
 
 def is_mcmc(data: Any) -> bool:

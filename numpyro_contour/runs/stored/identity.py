@@ -41,6 +41,8 @@ def identity(
     """
     kernel = mcmc.sampler
     like = state.z if mcmc.num_chains == 1 else jax.tree.map(lambda x: x[0], state.z)
+    together = mcmc.num_chains > 1 and mcmc.chain_method == "vectorized"
+    of_chain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[together:], x.dtype), layout)
     return {
         "run": {
             "kernel": type(kernel).__name__,
@@ -56,9 +58,9 @@ def identity(
         "model": {
             "model": _name(kernel.parts.source.model or kernel.parts.source.potential_fn),
             "density": _program(kernel, args, kwargs, like),
-            "collected": _shapes(layout),
         },
-        "data": {"shapes": _shapes((args, kwargs)), "values": checksum(args, kwargs)},
+        "draws": _shapes(of_chain),
+        "data": _shapes({"args": args, **kwargs}) | {"values": checksum(args, kwargs)},
         "versions": {
             "numpyro_contour": __version__,
             "jax": jax.__version__,
@@ -75,22 +77,15 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """
     found = []
     same_versions = kept["versions"]["jax"] == now["versions"]["jax"]
-    for part in ("run", "settings", "model", "data"):
+    for part in ("run", "settings", "model", "draws", "data"):
         for name in {**kept[part], **now[part]}:
-            here, there = now[part].get(name), kept[part].get(name)
+            here, there = (x[part].get(name, "missing") for x in (now, kept))
             if here == there or (name == "density" and not same_versions):
                 continue
-            if name in ("density", "values"):
-                what = "the density of the model" if name == "density" else "the values of the data"
-                found.append(f"{what} differ" + ("s" if name == "density" else ""))
-            elif name == "shapes":
-                lines = sorted(set(there.items()) ^ set(here.items()))
-                names = dict.fromkeys(leaf for leaf, _ in lines)
-                found += [
-                    f"{leaf} is {there.get(leaf, 'missing')} there and "
-                    f"{here.get(leaf, 'missing')} here"
-                    for leaf in names
-                ]
+            if name == "density":
+                found.append("the density of the model differs")
+            elif name == "values":
+                found.append("the values of the data differ")
             else:
                 found.append(f"`{name}` is {there} there and {here} here")
     return found
@@ -98,10 +93,7 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _shapes(tree: Any) -> dict[str, str]:
     """Types and shapes of arrays, and other values as they are, by their places."""
-    return {
-        f"argument {name}" if isinstance(tree, tuple) else name: _layout(leaf)
-        for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree))
-    }
+    return {name: _layout(leaf) for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree))}
 
 
 def _layout(leaf: Any) -> str:

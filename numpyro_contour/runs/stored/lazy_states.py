@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from numpyro_contour.core.arrays.vectors import leaf_names
-from numpyro_contour.kernels.methods.weight_site import NAME as WEIGHT_SITE
+from numpyro_contour.runs.finished_run import WEIGHT_SITE
 from numpyro_contour.runs.stored.store import RunStore
 
 

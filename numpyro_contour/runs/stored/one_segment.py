@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,7 +11,6 @@ import numpy as np
 from numpyro.infer import MCMC
 
 from numpyro_contour.core.arrays.vectors import leaf_names
-from numpyro_contour.kernels import after_run
 from numpyro_contour.runs.draw_temperatures import draw_temperatures
 from numpyro_contour.runs.draw_weights import raw_log_weights
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -34,23 +34,12 @@ class SegmentStats:
 
     def run_of(self, state: Any, collected: Mapping[str, Any]) -> FinishedRun:
         """A run that consists of these draws alone."""
-        mcmc = self._mcmc
         fields = dict(collected)
-        samples = fields.pop(mcmc._sample_field)
+        samples = fields.pop(self._mcmc.sampler.sample_field)
         programs = {name: x for name, x in self._computed.items() if name[0] in _KEPT_PROGRAMS}
         self._computed = programs
-        return FinishedRun(
-            kernel=mcmc.sampler,
-            model_args=self._data[0],
-            model_kwargs=self._data[1],
-            num_chains=mcmc.num_chains,
-            thinning=mcmc.thinning,
-            progress_bar=False,
-            state=after_run.of_each_chain(state, mcmc.num_chains),
-            samples=after_run.without_weight(samples, fields["log_weight"]),
-            fields=fields,
-            computed=programs,
-        )
+        run = FinishedRun.of_draws(self._mcmc, self._data, state, samples, fields, programs)
+        return replace(run, progress_bar=False)  # the run has a bar of its own
 
     def arrays(
         self, state: Any, collected: Mapping[str, Any], vectors: np.ndarray
@@ -78,7 +67,7 @@ class SegmentStats:
             stats["mode"] = self._modes(run, known, vectors)
         # The weight among the draws is that of the fields.
         named = dict(zip(leaf_names(run.samples), jax.tree.leaves(run.samples)))
-        fields = {n: x for n, x in collected.items() if n != self._mcmc._sample_field}
+        fields = {n: x for n, x in collected.items() if n != self._mcmc.sampler.sample_field}
         groups = {"posterior": named, "fields": _flat(fields), "stats": stats}
         return {
             f"{group}/{name}": np.asarray(values)

@@ -7,7 +7,7 @@ which of two states belongs to them. What lies behind that is not yet part of th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -47,14 +47,15 @@ class RunStore:
     @classmethod
     def create(cls, path: Path, identity: Mapping[str, Any]) -> RunStore:
         """A new store, in a folder that is empty or does not exist."""
-        root = _zarr().open_group(path, mode="w-" if not path.exists() else "a")
-        for group in (*DRAWS, "state", "checks"):
-            root.require_group(group)
-        # Last: a folder without these is not the store of a run.
         attributes = {"identity": dict(identity), "numpyro_contour_format": FORMAT}
         none = {"progress": Progress()._asdict(), "before": None, "checks": None}
-        root.update_attributes(attributes | none)
-        return cls(path, root)
+        # One file, and all that makes the folder the store of a run is in it.
+        return cls(path, _zarr().create_group(path, attributes=attributes | none))
+
+    @staticmethod
+    def is_new(path: Path) -> bool:
+        """Whether there is nothing yet, but for what a process left that was killed at once."""
+        return not path.exists() or all(x.suffix == ".partial" for x in path.iterdir())
 
     @classmethod
     def open(cls, path: Path, read_only: bool = True) -> RunStore:
@@ -96,7 +97,33 @@ class RunStore:
 
     def names(self, group: str) -> list[str]:
         """The names of the arrays of a group of draws, without that of the group."""
+        if group not in self._root:
+            return []
         return sorted(unquote(name) for name, _ in self._root[group].arrays())
+
+    def layout(self, name: str) -> tuple[tuple[int, ...], np.dtype]:
+        """The shape and the type of an array.
+
+        Raises:
+            ValueError: it is shorter than the run, or chunks of it are missing.
+        """
+        array = self._root[_quoted(name)]
+        kept = self.progress.kept
+        chunks = -(-kept // array.chunks[1]) if array.size else 0
+        if array.shape[1] < kept or array.nchunks_initialized < chunks:
+            raise self._lost(name)
+        return (array.shape[0], kept, *array.shape[2:]), array.dtype
+
+    def part(self, name: str, key: Any) -> np.ndarray:
+        """A part of an array by numbers, slices and arrays of numbers, one for each axis.
+
+        Raises:
+            ValueError: what is there cannot be read.
+        """
+        try:
+            return np.asarray(self._root[_quoted(name)].oindex[key])
+        except Exception as error:  # whatever the codec says of a torn file
+            raise self._lost(name) from error
 
     def draws(self, name: str) -> np.ndarray:
         """An array of the draws, (chains, draws, ...).
@@ -104,32 +131,13 @@ class RunStore:
         Raises:
             ValueError: parts of it are missing.
         """
-        kept = self.progress.kept
-        return self._read(name, lambda array: array[:, :kept])
+        shape, _ = self.layout(name)
+        return self.part(name, (slice(None), slice(0, shape[1])))
 
     def chosen(self, name: str, numbers: np.ndarray) -> np.ndarray:
         """Some draws of all chains by their numbers, which ascend."""
-        return self._read(name, lambda array: array.oindex[:, numbers])
-
-    def check(self, name: str) -> None:
-        """Refuse an array that has lost draws.
-
-        Raises:
-            ValueError: it is shorter than the run, or chunks of it are missing.
-        """
-        self._read(name, lambda array: ())
-
-    def _read(self, name: str, part: Callable[[Any], Any]) -> np.ndarray:
-        array = self._root[_quoted(name)]
-        kept = self.progress.kept
-        chunks = -(-kept // array.chunks[1]) if array.size else 0
-        whole = array.shape[1] >= kept and array.nchunks_initialized >= chunks
-        try:
-            if whole:
-                return np.asarray(part(array))
-        except Exception as error:  # whatever the codec says of a torn file
-            raise self._lost(name) from error
-        raise self._lost(name)
+        self.layout(name)
+        return self.part(name, (slice(None), numbers))
 
     def _lost(self, name: str) -> ValueError:
         return ValueError(
@@ -137,9 +145,14 @@ class RunStore:
             f"{self.progress.kept}. Copy it again from where it is whole."
         )
 
-    def state(self) -> bytes | None:
-        """The state behind the last draw, as bytes; None where it is not as it was written."""
-        progress = self.progress
+    @property
+    def before(self) -> Progress | None:
+        """What of the run was there before the last segment; None where that was its beginning."""
+        known = self._root.attrs["before"]
+        return Progress(**known) if known and known["segments"] else None
+
+    def state(self, progress: Progress) -> bytes | None:
+        """The state behind the draws that there were, as bytes; None where it is torn."""
         try:
             kept = self._root["state"][_SLOTS[progress.segments % 2]][:].tobytes()
         except Exception:  # whatever the codec says of a torn file
@@ -165,7 +178,7 @@ class RunStore:
         """Keep what was found of the run so far, instead of what was found before."""
         known = self._root.attrs["checks"]
         slot = "b" if known and known["slot"] == "a" else "a"
-        place = self._root["checks"].create_group(slot, overwrite=True)
+        place = self._root.require_group("checks").create_group(slot, overwrite=True)
         for name, group in groups.items():
             group.to_zarr(place.store, group=f"checks/{slot}/{name}", mode="w", consolidated=False)
         orders = {name: list(group.data_vars) for name, group in groups.items()}
@@ -201,29 +214,29 @@ class RunStore:
                 array[:, before:] = values
             slot = _SLOTS[progress.segments % 2]
             kept = np.frombuffer(state, np.uint8)
-            self._root["state"].create_array(slot, data=kept, chunks=kept.shape, overwrite=True)
+            self._root.require_group("state").create_array(
+                slot, data=kept, chunks=kept.shape, overwrite=True
+            )
         written = progress._replace(checksum=zlib.crc32(state))
         self._root.update_attributes(
             {"progress": written._asdict(), "before": self.progress._asdict()}
         )
 
-    def go_back(self) -> bool:
-        """Forget the last segment, whose state is torn; False where there is no state before it."""
-        before = self._root.attrs["before"]
-        if before is None or before["segments"] == 0:
-            return False
-        self._root.update_attributes({"progress": before, "before": None})
-        return True
+    def go_back(self) -> None:
+        """Forget the last segment."""
+        assert self.before is not None
+        self._root.update_attributes({"progress": self.before._asdict(), "before": None})
 
     def _array(self, name: str, values: np.ndarray) -> Any:
         if name in self._root:
             return self._root[name]
         size = max(values[:, 0].nbytes, 1)
         chunk = max(1, min(4096, _CHUNK_BYTES // size))
-        of_variable = unquote(name.split("/")[1])
+        group, quoted = name.split("/")
+        of_variable = unquote(quoted)
         dims = ["chain", "draw", *[f"{of_variable}_dim_{i}" for i in range(values.ndim - 2)]]
-        return self._root.create_array(
-            name,
+        return self._root.require_group(group).create_array(
+            quoted,
             shape=(values.shape[0], 0, *values.shape[2:]),
             chunks=(values.shape[0], chunk, *[max(n, 1) for n in values.shape[2:]]),
             dtype=values.dtype,
