@@ -1,0 +1,1 @@
+"""Long runs in stores: what breaks them, and what they take."""
