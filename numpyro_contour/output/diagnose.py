@@ -23,8 +23,8 @@ def diagnose(data: Any) -> Report:
     chains that start in several places and agree are the best evidence there is.
 
     Args:
-        data: what `to_inference_data` returns, also when read again from a file; or an `MCMC` with
-            a kernel of this package.
+        data: what `to_inference_data` returns, also when read again from a file; an `MCMC` with a
+            kernel of this package; or the folder of a stored run.
 
     Returns:
         A `Report`: its `repr` is text, in notebooks it is a table, `faults` are the bad verdicts,
