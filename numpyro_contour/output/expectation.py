@@ -41,8 +41,8 @@ def expectation(
     .. math:: E_\pi[f] \approx \frac1C \sum_c \frac{\sum_d w_{cd} f(x_{cd})}{\sum_d w_{cd}}
 
     Args:
-        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the folder
-            of a stored run.
+        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the
+            folder of a stored run.
         f: the name of a variable; or a function of the group, an `xarray.Dataset` with dimensions
             (chain, draw, ...), that returns an `xarray.DataArray` or an array (chains, draws,
             ...); booleans count as 0 and 1, so that an event gives its probability.

@@ -39,8 +39,8 @@ def resample(
     `summary` and `expectation` for numbers.
 
     Args:
-        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the folder
-            of a stored run.
+        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the
+            folder of a stored run.
         num_samples: n, draws to return; with `keep_chains` of each chain. None (default) for as
             many as there are.
         seed: of NumPy's random generator, at least 0. Defaults to 0.
@@ -116,8 +116,8 @@ def weighted_groups(data: Any, chains: Chains | None = None) -> dict[str, xr.Dat
     """The groups of weighted draws, of the chains that are counted.
 
     Args:
-        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the folder
-            of a stored run.
+        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the
+            folder of a stored run.
         chains: the numbers of the chains. None (default) for all that have any weight.
 
     Raises:

@@ -44,8 +44,8 @@ def summary(
     by ArviZ from systematically resampled draws. On equal weights the table is ArviZ's own.
 
     Args:
-        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the folder
-            of a stored run.
+        data: what `to_inference_data` returns, an `MCMC` with a kernel of this package, or the
+            folder of a stored run.
         var_names: names of variables, one or several, as `az.summary` takes them. None (default)
             for all.
         chains: numbers of the chains to take, one or several. None (default) for all that have any
