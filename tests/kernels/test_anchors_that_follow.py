@@ -81,6 +81,7 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
 
 
 @pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_passes_look_at_no_more_rows_than_minibatches():
     """Where 400 steps of 20 rows see less than all rows there are the first anchors alone."""
     kernel = ContourSGLD(sign, energy="first_order", minibatch_size=20, num_steps=1)

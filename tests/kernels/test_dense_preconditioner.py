@@ -168,6 +168,7 @@ def test_what_is_exported_of_it():
 
 
 @pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_the_noise_of_the_gradient_is_exported_by_coordinate_of_the_position():
     X, _ = collinear_data()
     group = to_inference_data(collinear_run("minibatch"))["warmup"]

@@ -88,6 +88,7 @@ def test_a_gaussian_of_three_stiff_directions(name, noisy):
 
 
 @pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_what_is_exported_of_it():
     mcmc = low_rank_run("SGLD")
     with warnings.catch_warnings():
