@@ -40,6 +40,9 @@ class Length(NamedTuple):
     targets: int = 3
     seeds: int = SEEDS
     judged: int = JUDGED
+    #: values of `jumps`, and the kernels
+    jumps: tuple[bool, ...] = (False, True)
+    kernels: tuple[type, ...] = KERNELS
 
 
 class Law(NamedTuple):
@@ -127,8 +130,8 @@ def accuracy(length: Length) -> Iterator[list[str]]:
     """Rows: errors of theta, of the masses of all chains, and of those of single chains."""
     for make in (readme, nine, ten_dimensions)[: length.targets]:
         law = make()
-        for jumps in (False, True):
-            for kernel_class in KERNELS:
+        for jumps in length.jumps:
+            for kernel_class in length.kernels:
                 kernel = kernel_class(**law.given, jumps=jumps)
                 of_theta, of_all, of_chains = [], [], []
                 for mcmc in repeated(kernel, law, CHAINS, length.draws, length.seeds):
@@ -152,7 +155,7 @@ def coverage(length: Length) -> Iterator[list[str]]:
         lambda x: (x > mixture.DIVIDE).astype(int),
         *[np.zeros(0)] * 3,
     )
-    for kernel_class in KERNELS:
+    for kernel_class in length.kernels:
         kernel = kernel_class(**law.given, num_steps=50, jumps=False)
         found = []
         for mcmc in repeated(kernel, law, JUDGED_CHAINS, length.draws, length.judged):
@@ -177,7 +180,7 @@ def coverage(length: Length) -> Iterator[list[str]]:
 
 def main(experiment: Experiment) -> str:
     """The section of the page."""
-    length = experiment.choose(Length(), Length(20, 1, 2, 2))
+    length = experiment.choose(Length(), Length(20, 1, 2, 2, (False,), KERNELS[1:]))
     return (
         "## Chains that share theta\n\n"
         f"`InteractingContourSGLD` beside `ContourSGLD`, {CHAINS} vectorised chains of "

@@ -16,6 +16,8 @@ from numpyro_contour.examples import mixture
 from numpyro_contour.runs.finished_run import FinishedRun
 
 CHAINS = 8
+# A search for modes, of which these targets have one, takes most of the time to compile.
+FASTER = {"jumps": False}
 SCALES = jnp.array([1e-4, 1.0, 30.0, 1e5])
 
 
@@ -64,7 +66,7 @@ def test_a_gaussian_of_nine_orders_of_scale(kernel, where):
         return badly_scaled(x) + (1e6 if where == "offset" else 0.0)
 
     start = (30.0 if where == "far" else 1.0) * jnp.ones((CHAINS, 4)) * SCALES
-    x, weights = weighted(run(kernel(potential_fn=potential, num_steps=20), start=start))
+    x, weights = weighted(run(kernel(potential_fn=potential, num_steps=20, **FASTER), start=start))
     # 8 chains of 12,000 steps at a step of 0.25 have 3,000 effective draws or more: errors of .02
     # and .015 (contour a third more). Float32 rounds energies of 1e6 to 0.06 nats.
     check_moments(x, weights, 0.0, np.asarray(SCALES), 0.1, 0.07)
@@ -128,7 +130,9 @@ GIVEN = {
 @pytest.mark.parametrize("name", [in_second_tier("step_size"), "partition"])
 def test_what_is_given_is_kept_and_the_rest_found(name):
     arguments, look, expected = GIVEN[name]
-    kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=20, **arguments)
+    kernel = ContourSGLD(
+        potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=20, **arguments, **FASTER
+    )
     mcmc = run(kernel, start=jnp.ones((CHAINS, 4)))
     np.testing.assert_allclose(look(mcmc.last_state), expected, rtol=1e-6)
     if "preconditioner" in arguments:
@@ -138,7 +142,9 @@ def test_what_is_given_is_kept_and_the_rest_found(name):
 
 
 def test_number_of_bins_and_no_preconditioner():
-    kernel = ContourSGLD(potential_fn=lambda x: x**2, num_bins=33, preconditioner="identity")
+    kernel = ContourSGLD(
+        potential_fn=lambda x: x**2, num_bins=33, preconditioner="identity", **FASTER
+    )
     state = run(kernel, warmup=100, samples=5, chains=1, start=jnp.array(1.0)).last_state
     assert state.log_theta.shape == (33,)
     np.testing.assert_array_equal(state.warmup.tuning.preconditioner, 1.0)
@@ -155,7 +161,7 @@ def test_a_given_preconditioner_scales_the_steps():
     "given", [{}, in_second_tier({"partition": EnergyPartition(0.0, 30.0, 40)})]
 )
 def test_the_gain_counts_from_the_first_update_of_theta(given):
-    kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=5, **given)
+    kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=5, **given, **FASTER)
     state = run(kernel, warmup=100, samples=3, chains=1, start=jnp.ones(2)).last_state
     bounds = np.asarray(kernel.parts.plan.bounds(100))
     before = bounds[
@@ -215,7 +221,9 @@ def test_warmup_then_run_is_run():
 def test_the_warmup_is_exported():
     start = {"a": jnp.ones((2, 2)), "b": jnp.zeros(2)}
     kernel = ContourSGLD(
-        potential_fn=lambda z: 0.5 * (jnp.sum(z["a"] ** 2) + z["b"] ** 2), num_steps=20
+        potential_fn=lambda z: 0.5 * (jnp.sum(z["a"] ** 2) + z["b"] ** 2),
+        num_steps=20,
+        **FASTER,
     )
     mcmc = run(kernel, chains=2, start=start)
     group = to_inference_data(mcmc)["warmup"]
@@ -288,7 +296,7 @@ FAULTS = {
 def test_a_failed_warmup_is_named(fault):
     potential, says = FAULTS[fault]
     mcmc = run(
-        ContourSGLD(potential_fn=potential, num_steps=1),
+        ContourSGLD(potential_fn=potential, num_steps=1, **FASTER),
         warmup=200,
         samples=50,
         start=jnp.ones((CHAINS, 2)),

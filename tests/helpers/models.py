@@ -43,6 +43,9 @@ KERNELS = {name: kernel_of(name) for name in ROWS}
 #: One kernel of each kind of state, for what the kernels share.
 KINDS = ("SGLD", "ContourSGLD", "ReplicaExchangeSGHMC")
 
+#: Kernels among which each kind of moves and each method is once: the others are made of the same.
+PARTS = (*KINDS, "SGNHT", "CyclicalSGHMC", "InteractingContourSGLD")
+
 
 def of_first_tier(*names, among=tuple(KERNELS)):
     """Kernels as parameters; `make test` runs those that are named, `make test-all` all."""

@@ -14,7 +14,6 @@ from tiers import in_second_tier
 
 from numpyro_contour import (
     SGHMC,
-    SGLD,
     ContourSGLD,
     ReplicaExchangeSGLD,
     diagnose,
@@ -66,9 +65,7 @@ def anchors_of(mcmc):
     return mcmc.last_state.warmup.anchors
 
 
-@pytest.mark.parametrize(
-    "energy", ["first_order", *map(in_second_tier, ("second_order", None, "data_expansion"))]
-)
+@pytest.mark.parametrize("energy", ["first_order", *map(in_second_tier, (None, "data_expansion"))])
 def test_every_chain_crosses_and_the_masses_are_right(energy):
     """A plain minibatch has a noise of 245 nats, the first order at one anchor one of 35."""
     mcmc = run(energy)
@@ -84,6 +81,7 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
 
 
 @pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_passes_look_at_no_more_rows_than_minibatches():
     """Where 400 steps of 20 rows see less than all rows there are the first anchors alone."""
     kernel = ContourSGLD(sign, energy="first_order", minibatch_size=20, num_steps=1)
@@ -92,7 +90,7 @@ def test_passes_look_at_no_more_rows_than_minibatches():
     report = diagnose(to_inference_data(mcmc))
     assert "an anchor was wanted, but its pass over all rows" in report["energy noise"].advice
     assert "raise `num_steps` or `num_warmup`" in report["energy noise"].advice
-    enough = diagnose(to_inference_data(run("first_order", chains=2, samples=20)))
+    enough = diagnose(to_inference_data(run("first_order")))
     assert not any("an anchor was wanted" in verdict.advice for verdict in enough.verdicts)
 
 
@@ -131,7 +129,7 @@ def test_the_noise_of_each_draw_is_that_of_the_anchor_that_served_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [SGLD, SGHMC, ReplicaExchangeSGLD])
+@pytest.mark.parametrize("kernel", [SGHMC, ReplicaExchangeSGLD])
 def test_kernels_that_do_not_flatten_take_the_same_anchors(kernel):
     settings = {"temperatures": (1.0, 4.0)} if kernel is ReplicaExchangeSGLD else {}
     mcmc = run("first_order", kernel, 2, 20, **settings)

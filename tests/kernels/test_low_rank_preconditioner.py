@@ -64,8 +64,6 @@ def low_rank_run(name, noisy=False):
         ("SGLD", False),
         in_second_tier("SGLD", True),
         in_second_tier("ContourSGLD", False),
-        in_second_tier("SGHMC", False),
-        in_second_tier("SGNHT", False),
         in_second_tier("SGHMC", True),
     ],
 )
@@ -89,6 +87,8 @@ def test_a_gaussian_of_three_stiff_directions(name, noisy):
     assert np.abs(second.mean(0)[SIZE : SIZE + 3] - 1).max() < 0.15
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_what_is_exported_of_it():
     mcmc = low_rank_run("SGLD")
     with warnings.catch_warnings():

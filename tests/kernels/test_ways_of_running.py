@@ -1,4 +1,4 @@
-"""NumPyro's own expectations of a kernel: every way to run it, for every kernel of the table."""
+"""NumPyro's own expectations of a kernel: every way to run it, for all that kernels are made of."""
 
 import functools
 import pickle
@@ -17,7 +17,7 @@ from numpyro_contour import ContourSGLD
 pytestmark = pytest.mark.quick_compilation
 
 FIRST = ("ContourSGLD", "ReplicaExchangeSGHMC")
-every_kernel = pytest.mark.parametrize("name", models.of_first_tier(*FIRST))
+all_parts = pytest.mark.parametrize("name", models.of_first_tier(*FIRST, among=models.PARTS))
 
 
 def others(names, tested):
@@ -27,8 +27,10 @@ def others(names, tested):
 
 # What is the adaptor's alone is tested on one kernel of each kind of state.
 kinds = pytest.mark.parametrize("name", models.of_first_tier(*FIRST, among=models.KINDS))
-# One kernel and, in the second tier, the others.
-one_kernel = pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD"))
+# One kernel and, in the second tier, others.
+one_kernel = pytest.mark.parametrize(
+    "name", models.of_first_tier("ContourSGLD", among=models.PARTS)
+)
 one_kind = pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", among=models.KINDS))
 
 
@@ -60,10 +62,10 @@ TOGETHER = {(FIRST[0], "vectorized")}
     ("name", "method"),
     [
         (name, method) if (name, method) in TOGETHER else in_second_tier(name, method)
-        for name in models.KERNELS
-        for method in METHODS
+        for name in models.PARTS
+        for method in (METHODS if name in models.KINDS else ("vectorized",))
         # Chains that share theta do so only where they run together.
-        if (name, method) != ("InteractingContourSGLD", "vectorized")
+        if name != "InteractingContourSGLD"
     ],
 )
 def test_chain_methods_run_the_same_chains(name, method, two_chains):
@@ -164,7 +166,7 @@ def test_jit_model_args_changes_no_draw(name):
     )
 
 
-@every_kernel
+@all_parts
 @pytest.mark.parametrize("jit_model_args", [in_second_tier(False), True])
 def test_a_second_run_compiles_nothing(name, jit_model_args, compilations, monkeypatch):
     # NumPyro shows no progress bar, and runs other code, where it sees these.
@@ -379,30 +381,29 @@ for name in sys.argv[1:]:
 """
 
 
-@pytest.mark.parametrize("names", [FIRST, in_second_tier(others(models.KERNELS, FIRST))], ids=len)
+@pytest.mark.parametrize("names", [FIRST, in_second_tier(others(models.PARTS, FIRST))], ids=len)
 def test_float64(names, run_python):
     assert run_python(FLOAT64, *names, JAX_ENABLE_X64="1").split() == list(names)
 
 
 AFTER_A_RUN_IN_FLOAT64 = """
-import sys, warnings, jax, numpyro_contour as nc, models
+import warnings, jax, numpyro_contour as nc, models
 warnings.simplefilter("ignore")
-for name in sys.argv[1:]:
-    kernel = getattr(nc, name)(models.normal, num_steps=5)
-    mcmc = models.run(kernel, 0, models.normal_data(), warmup=100, chains=2,
-                      chain_method="vectorized")
-    idata = nc.to_inference_data(mcmc)
-    nc.resample(idata, 50), nc.summary(idata), nc.diagnose(idata), nc.print_summary(mcmc)
-    mean = nc.expectation(idata, lambda posterior: posterior["mu"])
-    assert idata["posterior"]["mu"].dtype == "float64" and abs(mean.mean) < 1
-    print("done")
+kernel = nc.ContourSGLD(models.normal, num_steps=5)
+mcmc = models.run(kernel, 0, models.normal_data(), warmup=100, chains=2,
+                  chain_method="vectorized")
+idata = nc.to_inference_data(mcmc)
+nc.resample(idata, 50), nc.summary(idata), nc.diagnose(idata), nc.print_summary(mcmc)
+mean = nc.expectation(idata, lambda posterior: posterior["mu"])
+assert idata["posterior"]["mu"].dtype == "float64" and abs(mean.mean) < 1
+print("done")
 """
 
 
-@pytest.mark.parametrize("name", ["SGLD", in_second_tier("ContourSGLD")])
-def test_what_is_done_after_a_run_in_float64(name, run_python):
+@pytest.mark.slow
+def test_what_is_done_after_a_run_in_float64(run_python):
     """NumPy then sees the arrays of the state themselves, which cannot be written to."""
-    assert "done" in run_python(AFTER_A_RUN_IN_FLOAT64, name, JAX_ENABLE_X64="1")
+    assert "done" in run_python(AFTER_A_RUN_IN_FLOAT64, JAX_ENABLE_X64="1")
 
 
 @one_kernel
@@ -416,7 +417,7 @@ def test_minibatches_and_full_data(name):
         assert abs(mcmc.get_samples()["mu"].mean() - y.mean()) < 0.5
 
 
-@every_kernel
+@all_parts
 def test_float32_throughout_by_default(name, two_chains):
     leaves = jax.tree.leaves(two_chains(name).last_state)
     floats = {x.dtype for x in map(jnp.asarray, leaves) if jnp.issubdtype(x.dtype, jnp.floating)}

@@ -13,7 +13,7 @@ import pytest
 from numpyro.infer import Predictive
 
 import numpyro_contour
-from numpyro_contour import SGLD, ContourSGLD, to_inference_data, weighted_samples
+from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
 
 # The runs are short: their warnings are true.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -27,8 +27,13 @@ def model(y):
     numpyro.sample("y", dist.Normal(a, 1), obs=y)
 
 
+# Given, as a warm-up would take most of the time and has no part in this.
+STEP = {"step_size": 0.01}
+GIVEN = STEP | {"partition": EnergyPartition(15.0, 45.0, 30)}
+
+
 def weighted_run(name, chains=2):
-    kernel = getattr(numpyro_contour, name)(model, num_steps=20)
+    kernel = getattr(numpyro_contour, name)(model, num_steps=20, **GIVEN)
     return models.run(kernel, 0, Y, warmup=60, samples=40, chains=chains)
 
 
@@ -78,7 +83,7 @@ def test_a_site_of_that_name_is_the_models_own():
         numpyro.sample("y", dist.Normal(a, 1), obs=y)
 
     for made, sites in ((same_name, {"log_weight"}), (derived, {"a", "log_weight"})):
-        mcmc = models.run(ContourSGLD(made, num_steps=5), 0, Y, warmup=60, samples=20)
+        mcmc = models.run(ContourSGLD(made, num_steps=5, **GIVEN), 0, Y, warmup=60, samples=20)
         values = mcmc.get_samples()["log_weight"]
         assert (values >= 0).all()
         ours = weighted_samples(mcmc)[0]
@@ -87,8 +92,8 @@ def test_a_site_of_that_name_is_the_models_own():
 
 
 def test_draws_of_equal_weight_and_arrays_have_none():
-    mcmc = models.run(SGLD(model, num_steps=5), 0, Y, warmup=40, samples=20)
+    mcmc = models.run(SGLD(model, num_steps=5, **STEP), 0, Y, warmup=40, samples=20)
     assert set(mcmc.get_samples()) == {"a", "twice"}
-    kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, num_steps=5)
+    kernel = ContourSGLD(potential_fn=lambda x: x**2 / 2, num_steps=5, **GIVEN)
     mcmc = models.run(kernel, 0, warmup=60, samples=20, init_params=jnp.zeros(()))
     assert mcmc.get_samples().shape == (20,)

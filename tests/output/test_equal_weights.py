@@ -37,13 +37,13 @@ def mixture_idata():
     kernel = ContourSGLD(
         potential_fn=mixture.potential,
         step_size=0.1,
-        num_steps=100,
+        num_steps=75,
         partition=EnergyPartition(0.0, 20.0, 40),
     )
     mcmc = models.run(
         kernel,
         0,
-        warmup=400,
+        warmup=250,
         samples=400,
         init_params=jnp.where(jnp.arange(CHAINS) % 2, 4.0, -6.0),
         chains=CHAINS,

@@ -249,25 +249,20 @@ def two_widths(wide, narrow, size=1, sd=0.3):
     return potential
 
 
-def report(name, potential, start, seed=0, draws=300):
+def report(name, potential, start, draws=300):
     kernel = getattr(numpyro_contour, name)(potential_fn=potential, jumps=False)
     mcmc = models.run(
-        kernel, seed, chains=4, samples=draws, warmup=draws, chain_method="vectorized",
+        kernel, 0, chains=4, samples=draws, warmup=draws, chain_method="vectorized",
         init_params=jnp.asarray(start),
     )  # fmt: skip
     return diagnose(mcmc)
 
 
 @pytest.mark.parametrize(
-    ("name", "seed"),
-    [
-        ("ContourSGLD", 0),
-        *[in_second_tier("ContourSGLD", seed) for seed in (1, 2)],
-        *[in_second_tier(name, 0) for name in ("ContourSGHMC", "ContourSGNHT")],
-    ],
+    "name", ["ContourSGLD", *map(in_second_tier, ("ContourSGHMC", "ContourSGNHT"))]
 )
-def test_a_mode_that_is_too_narrow_for_the_steps(name, seed):
-    found = report(name, two_widths(-5.0, 5.0), np.full(4, -5.0), seed)
+def test_a_mode_that_is_too_narrow_for_the_steps(name):
+    found = report(name, two_widths(-5.0, 5.0), np.full(4, -5.0))
     assert found["curvature"].outcome == "bad"
 
 
@@ -279,7 +274,7 @@ def test_a_narrow_mode_in_five_dimensions():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["SGLD", "ContourSGLD", "ContourSGHMC", "SGNHT"])
+@pytest.mark.parametrize("name", ["ContourSGLD", "SGNHT"])
 def test_modes_of_one_width_are_not_too_narrow(name):
     found = report(name, two_widths(-2.0, 2.0, 2, 1.0), np.zeros((4, 2)))
     assert found["curvature"].outcome == "good"

@@ -168,10 +168,7 @@ def report(kernel, *args):
     ("model", "name"),
     [
         (change_point, "SGLD"),
-        *[
-            in_second_tier(change_point, n)
-            for n in ("ContourSGLD", "SGNHT", "ReplicaExchangeSGHMC")
-        ],
+        *[in_second_tier(change_point, n) for n in ("SGNHT", "ReplicaExchangeSGHMC")],
         *[in_second_tier(model, "ContourSGHMC") for model in (threshold, rounded)],
     ],
 )

@@ -116,9 +116,7 @@ def test_arguments_out_of_range():
 @pytest.mark.parametrize(
     ("name", "step_size", "curvature"),
     [
-        in_second_tier("SGLD", 2e-3, False),
         ("SGLD", 2e-3, True),
-        in_second_tier("SGHMC", 2e-4, True),
         ("SGNHT", 2e-4, False),
         in_second_tier("ContourSGHMC", 2e-4, True),
         in_second_tier("ReplicaExchangeSGLD", 2e-3, False),
