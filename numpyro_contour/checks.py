@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -50,9 +51,12 @@ def non_negative(name: str, value: Any) -> float:
 
 def integer(name: str, value: Any, at_least: int) -> int:
     """`value` as an int of at least `at_least`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise fail(name, value, f"an integer of at least {at_least}")
-    result = value.__index__()
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        result = operator.index(value)
+    except TypeError:  # an array of several has an index too, which fails
+        raise fail(name, value, f"an integer of at least {at_least}") from None
     if result < at_least:
         raise fail(name, value, f"an integer of at least {at_least}")
     return int(result)

@@ -110,7 +110,11 @@ class Evidence:
         if lp is not None:
             return -lp.astype(np.float64)
         seen = self.per_draw("potential_energy_estimate")
-        assert seen is not None
+        if seen is None:
+            raise ValueError(
+                "`data` takes a run with the potential energies of its draws, but its group "
+                "'sample_stats' has neither `lp` nor `potential_energy_estimate`."
+            )
         return seen.astype(np.float64)
 
     @cached_property

@@ -28,7 +28,7 @@ def find_position(
     if potential is None:
         if init_params is None:
             raise ValueError("`init_params` must be given with `potential_fn`, but got None.")
-        return jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), init_params)
+        return _numbers(init_params)
 
     def initialized(forward: bool) -> dict[str, jax.Array]:
         return initialize_model(
@@ -60,6 +60,22 @@ def find_position(
             f"{{{takes}}} a chain, but got {got}."
         )
     return {name: jnp.asarray(init_params[name], x.dtype) for name, x in expected.items()}
+
+
+def _numbers(init_params: Any) -> Any:
+    """The position of a potential function in floating point.
+
+    Raises:
+        ValueError: there are no numbers in it, or other things.
+    """
+    takes = "`init_params` takes arrays of numbers, at least one number in all"
+    try:
+        found = jax.tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), init_params)
+    except TypeError as error:
+        raise ValueError(f"{takes}, but got {init_params!r}.") from error
+    if not sum(x.size for x in jax.tree.leaves(found)):
+        raise ValueError(f"{takes}, but got the shapes {jax.tree.map(jnp.shape, found)}.")
+    return found
 
 
 def check_chains(init_params: Any, chains: int) -> None:

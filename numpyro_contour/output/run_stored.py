@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.output.checks_of_stored import checks_of
+from numpyro_contour.output.stored_groups import checks_in
 from numpyro_contour.runs.energies_over_all_rows import FullEnergies
 from numpyro_contour.runs.finished_run import computed_from, hand_over, require_kernel
 from numpyro_contour.runs.stored.identity import differences, identity
@@ -179,8 +180,7 @@ class _Driver:
                 bar.set_postfix_str(mcmc.sampler.get_diagnostics_str(_one(mcmc, state)))
                 if not warms:
                     self._check(state, ended=progress.kept >= total)
-        known = store.checks
-        if progress.kept and (known is None or known["kept"] < progress.kept):
+        if progress.kept and not _are_known(store):
             self._check(state, ended=True)
 
     def _check(self, state: Any, ended: bool) -> None:
@@ -257,6 +257,14 @@ def _resumed(store: RunStore, first: Any) -> Any:
         store.go_back()
         warn_user("The last segment of the store is torn. It is made again.")
     return from_bytes(kept, first)
+
+
+def _are_known(store: RunStore) -> bool:
+    """Whether the checks of all draws are in the store."""
+    try:
+        return bool(checks_in(store)) and store.checks["kept"] == store.progress.kept
+    except ValueError:  # they are torn
+        return False
 
 
 def _know_energies(mcmc: MCMC, store: RunStore, state: Any) -> None:

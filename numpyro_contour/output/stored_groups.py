@@ -102,7 +102,7 @@ def stored_groups(path: str | Path) -> dict[str, xr.Dataset]:
             f"`path` takes a stored run with draws, but that in {str(path)!r} is still in its "
             "warm-up."
         )
-    known = _checks(store)
+    known = checks_in(store)
     layout = known.pop("layout", None)
     posterior = _opened(store, "posterior")
     stats = _opened(store, "stats")
@@ -154,18 +154,28 @@ def _named(draws: xr.Dataset, layout: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(renamed, {**{n: draws[n] for n in ("chain", "draw")}, **coords}, layout.attrs)
 
 
-def _checks(store: RunStore) -> dict[str, xr.Dataset]:
-    """What was last found of the run, in memory: the next checks take its place."""
+def checks_in(store: RunStore) -> dict[str, xr.Dataset]:
+    """What was last found of the run, in memory: the next checks take its place.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
     known = store.checks
-    if known is None:
-        return {}
-    found = {}
-    for name, order in known["groups"].items():
-        with xr.open_dataset(
-            store.path, group=f"checks/{known['slot']}/{name}", engine="zarr", consolidated=False
-        ) as group:
-            found[name] = group.load()[order]
-    return found
+    try:
+        return {
+            name: _checked(store, f"checks/{known['slot']}/{name}", order)
+            for name, order in known.get("groups", {}).items()
+        }
+    except Exception as error:  # whatever Zarr says of a torn file
+        raise ValueError(
+            f"The store {str(store.path)!r} has lost what was found of its run: {error}. Its draws "
+            "may be whole: the same call of `run_stored` as before finds the rest again."
+        ) from error
+
+
+def _checked(store: RunStore, group: str, order: list[str]) -> xr.Dataset:
+    with xr.open_dataset(store.path, group=group, engine="zarr", consolidated=False) as found:
+        return found.load()[order]
 
 
 def _log_weights(stats: xr.Dataset) -> np.ndarray:

@@ -65,9 +65,13 @@ def normalise(log_weights: Any) -> NormalisedWeights:
 
 def normalised(log_weights: np.ndarray) -> NormalisedWeights:
     """As `normalise`; a chain without any weight stays so, and its log normaliser is -inf."""
-    log_normalisers = logsumexp(log_weights, axis=1) - np.log(log_weights.shape[1])
-    shift = np.where(np.isfinite(log_normalisers), log_normalisers, 0.0)[:, None]
-    return NormalisedWeights(log_weights - shift, log_normalisers)
+    highest = log_weights.max(1, keepdims=True)
+    # Differences first: large log weights have no digits left for those of a mean.
+    above = log_weights - np.where(np.isfinite(highest), highest, 0.0)
+    mean = logsumexp(above, axis=1) - np.log(log_weights.shape[1])
+    shift = np.where(np.isfinite(mean), mean, 0.0)[:, None]
+    log_normalisers = np.where(np.isfinite(mean), mean + highest[:, 0], -np.inf)
+    return NormalisedWeights(above - shift, log_normalisers)
 
 
 def checked_log_weights(log_weights: Any) -> np.ndarray:

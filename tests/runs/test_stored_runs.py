@@ -266,6 +266,14 @@ def test_a_torn_last_segment_is_made_again(copy, whole):
     assert to_inference_data(copy)["posterior"]["b"].shape == (1, 100)
 
 
+def test_checks_that_are_torn_are_made_again(copy):
+    shutil.rmtree(copy / "checks")
+    with pytest.raises(ValueError, match=r"lost what was found of its run"):
+        to_inference_data(copy)
+    stored(copy)
+    assert "energy_partition" in to_datasets(to_inference_data(copy))
+
+
 @pytest.mark.parametrize("broken", ["missing", "torn"])
 def test_lost_draws_are_missed(copy, broken):
     chunk = copy / "posterior" / "b" / "c" / "0" / "0"

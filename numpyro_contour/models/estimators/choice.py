@@ -22,7 +22,7 @@ def check_energy(value: Any) -> str | Callable | None:
     """The argument `energy`."""
     if value is None or callable(value):
         return value
-    if value not in ESTIMATORS:
+    if not isinstance(value, str) or value not in ESTIMATORS:
         takes = f"None, {', '.join(map(repr, ESTIMATORS))} or a callable"
         raise checks.fail("energy", value, takes)
     return value

@@ -48,7 +48,12 @@ class RunStore:
     def create(cls, path: Path, identity: Mapping[str, Any]) -> RunStore:
         """A new store, in a folder that is empty or does not exist."""
         attributes = {"identity": dict(identity), "numpyro_contour_format": FORMAT}
-        none = {"progress": Progress()._asdict(), "before": None, "checks": None}
+        none: dict[str, Any] = {
+            "progress": Progress()._asdict(),
+            "before": None,
+            "checks": None,
+            "arrays": [],
+        }
         # One file, and all that makes the folder the store of a run is in it.
         return cls(path, _zarr().create_group(path, attributes=attributes | none))
 
@@ -97,9 +102,9 @@ class RunStore:
 
     def names(self, group: str) -> list[str]:
         """The names of the arrays of a group of draws, without that of the group."""
-        if group not in self._root:
-            return []
-        return sorted(unquote(name) for name, _ in self._root[group].arrays())
+        # As they were written: an array whose files are gone is missed.
+        names = [name.split("/", 1) for name in self._root.attrs["arrays"]]
+        return [name for of_group, name in names if of_group == group]
 
     def layout(self, name: str) -> tuple[tuple[int, ...], np.dtype]:
         """The shape and the type of an array.
@@ -107,10 +112,14 @@ class RunStore:
         Raises:
             ValueError: it is shorter than the run, or chunks of it are missing.
         """
-        array = self._root[_quoted(name)]
         kept = self.progress.kept
-        chunks = -(-kept // array.chunks[1]) if array.size else 0
-        if array.shape[1] < kept or array.nchunks_initialized < chunks:
+        try:
+            array = self._root[_quoted(name)]
+            chunks = -(-kept // array.chunks[1]) if array.size else 0
+            whole = array.shape[1] >= kept and array.nchunks_initialized >= chunks
+        except Exception as error:  # whatever Zarr says of a torn file
+            raise self._lost(name) from error
+        if not whole:
             raise self._lost(name)
         return (array.shape[0], kept, *array.shape[2:]), array.dtype
 
@@ -186,12 +195,12 @@ class RunStore:
         self._root.update_attributes({"checks": found})
 
     @property
-    def checks(self) -> dict[str, Any] | None:
-        """Where what was last found is, `{"slot", "groups", "kept"}`; None where nothing is.
+    def checks(self) -> dict[str, Any]:
+        """Where what was last found is, `{"slot", "groups", "kept"}`; {} where nothing is.
 
         Each group has the names of its variables in their order.
         """
-        return self._root.attrs["checks"]
+        return self._root.attrs["checks"] or {}
 
     # ------------------------------------------------------------------ what is written
 
@@ -218,9 +227,13 @@ class RunStore:
                 slot, data=kept, chunks=kept.shape, overwrite=True
             )
         written = progress._replace(checksum=zlib.crc32(state))
-        self._root.update_attributes(
-            {"progress": written._asdict(), "before": self.progress._asdict()}
-        )
+        changed: dict[str, Any] = {
+            "progress": written._asdict(),
+            "before": self.progress._asdict(),
+        }
+        if draws:
+            changed["arrays"] = list(draws)
+        self._root.update_attributes(changed)
 
     def go_back(self) -> None:
         """Forget the last segment."""
@@ -240,6 +253,8 @@ class RunStore:
             shape=(values.shape[0], 0, *values.shape[2:]),
             chunks=(values.shape[0], chunk, *[max(n, 1) for n in values.shape[2:]]),
             dtype=values.dtype,
+            # With a check sum: what a disk changes is noticed.
+            compressors=_zarr().codecs.ZstdCodec(checksum=True),
             dimension_names=dims,
         )
 
