@@ -179,6 +179,10 @@ def _check_preconditioner(value: Any) -> None:
             takes = "None, 'diag', 'low-rank', 'dense', 'identity', 'rmsprop' or a pytree like z"
             raise checks.fail("preconditioner", value, takes)
         return
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
+    takes = "finite numbers above 0"
+    try:
+        leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(value)]
+    except (TypeError, ValueError):
+        raise checks.fail("preconditioner", value, takes) from None
     if not all(np.all(np.isfinite(leaf) & (leaf > 0)) for leaf in leaves):
-        raise checks.fail("preconditioner", value, "finite numbers above 0")
+        raise checks.fail("preconditioner", value, takes)
