@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import time
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ _SECONDS = 20.0
 # Checks of the draws so far are made when the run has taken this many times as long as they.
 _CHECKS_SHARE = 20.0
 _FIRST_CHECKS = 120.0
+# What a file system says where there is no room: a full disk, a quota, the largest file there is.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def run_stored(
@@ -122,6 +125,8 @@ def _full_disk_named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
         there = "nothing of the run is there yet"
         if not RunStore.is_new(path):
             there = f"it is whole up to draw {RunStore.open(path).progress.kept}"
@@ -177,7 +182,8 @@ class _Driver:
                 store.append(arrays, to_bytes(state), after)
                 self.state, progress = state, after
                 bar.update(made)
-                bar.set_postfix_str(mcmc.sampler.get_diagnostics_str(_one(mcmc, state)))
+                if mcmc.progress_bar:
+                    bar.set_postfix_str(mcmc.sampler.get_diagnostics_str(_one(mcmc, state)))
                 if not warms:
                     self._check(state, ended=progress.kept >= total)
         if progress.kept and not _are_known(store):
