@@ -19,6 +19,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.relaxation_times import RelaxationTimes
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import leaf_names
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
@@ -79,8 +80,12 @@ class FinishedRun:
                 "latent variable, so nothing was sampled. `numpyro.infer.Predictive` runs the "
                 "model, and `mcmc.get_samples()` has the values of its deterministic sites."
             )
-        fields = mcmc.get_extra_fields(group_by_chain=True)
-        samples = mcmc.get_samples(group_by_chain=True)
+        computed = _computed_from(mcmc, state)
+        if "gathered" not in computed:  # chains on other hosts are sent once
+            fields = mcmc.get_extra_fields(group_by_chain=True)
+            samples = mcmc.get_samples(group_by_chain=True)
+            computed["gathered"] = everywhere((state, samples, fields))
+        state, samples, fields = computed["gathered"]
         return cls(
             kernel=kernel,
             # NumPyro has no public name for these two.
@@ -92,7 +97,7 @@ class FinishedRun:
             state=after_run.of_each_chain(state, mcmc.num_chains),
             samples=after_run.without_weight(samples, fields["log_weight"]),
             fields=fields,
-            computed=_computed_from(mcmc, state),
+            computed=computed,
         )
 
     # ------------------------------------------------------------------ draws
