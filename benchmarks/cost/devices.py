@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -94,7 +95,9 @@ def measured(chains: int, rows: int, energy: str, sizes: Sizes) -> Measured:
         progress_bar=False,
     )
     mcmc.run(keys, *data)
-    samples, log_weights = weighted_samples(mcmc)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a run so short is no good one
+        samples, log_weights = weighted_samples(mcmc)
     draw = jax.jit(lambda state, data: kernel.sample(state, data, {}))
     compiled = draw.lower(mcmc.last_state, data).compile()
     draws = np.concatenate([np.ravel(x) for x in jax.tree.leaves(samples)])

@@ -42,9 +42,7 @@ def mesh_of(chains, rows):
 def start(kernel, chains, rows, warmup=5, samples=10, **arguments):
     """A finished run on a mesh of so many devices."""
     of_chains, of_rows = mesh_of(chains, rows)
-    keys = jax.jit(random.split, static_argnums=1, out_shardings=of_chains)(
-        random.key(0), CHAINS
-    )
+    keys = jax.jit(random.split, static_argnums=1, out_shardings=of_chains)(random.key(0), CHAINS)
     arguments = {"chain_method": "vectorized", "jit_model_args": True} | arguments
     mcmc = MCMC(
         kernel,
