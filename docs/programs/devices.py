@@ -31,7 +31,7 @@ rows = NamedSharding(mesh, PartitionSpec("rows"))
 x, y = jax.device_put((x, y), rows)
 keys_of = jax.jit(jax.random.split, static_argnums=1, out_shardings=chains)
 mcmc = MCMC(
-    nc.ContourSGLD(model, minibatch_size=40, energy="minibatch", num_steps=100),
+    nc.ContourSGLD(model, num_steps=100),
     num_warmup=100,
     num_samples=200,
     num_chains=4,
