@@ -73,6 +73,7 @@ BENCHMARKS = {
             "cost.compiling": "How long does the first draw take, and how much is compiling?",
             "cost.memory": "What does a run keep in memory?",
             "cost.after_run": "What do tables and the InferenceData cost after a run?",
+            "cost.devices": "Do several devices change answers, and what do they send?",
         },
     }.items()
     for name, question in rows.items()

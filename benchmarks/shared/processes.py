@@ -1,10 +1,13 @@
-"""Work in a separate process, and the memory that a process takes."""
+"""Work in separate processes, also with several devices, and the memory that a process takes."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,6 +20,64 @@ def alone(function: Callable[..., Result], *arguments: Any) -> Result:
     """The result of a function that runs in a separate process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
+
+
+def on_devices(devices: int, function: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of a function in a separate process with so many virtual devices."""
+    with _virtual(devices):
+        return alone(function, *arguments)
+
+
+def on_hosts(
+    hosts: int, devices: int, function: Callable[..., Result], *arguments: Any
+) -> list[Result]:
+    """The results of a function in processes that are joined, with so many devices each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with _virtual(devices), contextlib.ExitStack() as stack:
+        pools = [
+            stack.enter_context(
+                ProcessPoolExecutor(1, get_context("spawn"), _join, (address, hosts, host))
+            )
+            for host in range(hosts)
+        ]
+        running = [pool.submit(function, *arguments) for pool in pools]
+        results = [one.result() for one in running]
+        # Each waits for the others to leave too: they must not be ended one after the other.
+        for leaving in [pool.submit(_leave) for pool in pools]:
+            leaving.result()
+        return results
+
+
+def _join(address: str, hosts: int, host: int) -> None:
+    """Join this process to others, before JAX starts."""
+    import jax
+
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(address, hosts, host)
+
+
+def _leave() -> None:
+    """Leave the others, before this process ends."""
+    import jax
+
+    jax.distributed.shutdown()
+
+
+@contextlib.contextmanager
+def _virtual(devices: int) -> Iterator[None]:
+    """Processes that start meanwhile have so many virtual devices."""
+    before = os.environ.get("XLA_FLAGS")
+    number = f"--xla_force_host_platform_device_count={devices}"
+    os.environ["XLA_FLAGS"] = f"{before or ''} {number}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XLA_FLAGS"]
+        else:
+            os.environ["XLA_FLAGS"] = before
 
 
 def peak_bytes() -> int:

@@ -1,8 +1,7 @@
 """`Kernel`: all that NumPyro asks of a kernel, around parts that are values.
 
-A kernel object holds settings only. Whatever is found or learnt lives in the state, and whatever
-depends on the data is rebuilt from `(model_args, model_kwargs)` at each trace, so that a second run
-on new data, copies and pickles are safe.
+A kernel object holds settings only. What is learnt lives in the state, and what depends on the data
+is rebuilt at each trace, so that a second run on new data, copies and pickles are safe.
 """
 
 from __future__ import annotations
@@ -32,12 +31,10 @@ from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
 from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
-from numpyro_contour.kernels.said import (
-    is_asked_by_the_progress_bar,
-    progress_text,
-    with_settings,
-)
+from numpyro_contour.kernels.said import is_asked_by_the_progress_bar as is_asked
+from numpyro_contour.kernels.said import progress_text, with_settings
 from numpyro_contour.kernels.scaling import Scaling
+from numpyro_contour.kernels.several_devices import check_data, check_start
 from numpyro_contour.kernels.start import check_chains, raise_if_unusable, warn_if_idle
 from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.handlers import whole_rows
@@ -51,7 +48,7 @@ from numpyro_contour.schedules import ScalarOrSchedule, as_schedule, check_posit
 class Kernel(MCMCKernel):
     """A kernel for `numpyro.infer.MCMC`, composed of moves and of the method around them.
 
-    The named kernels, `ContourSGLD` and its family, are compositions of this one.
+    The named kernels are compositions of this one.
 
     Args:
         moves: how a step moves. None (default) for `langevin_moves()`.
@@ -216,13 +213,14 @@ class Kernel(MCMCKernel):
 
         Raises:
             ValueError: a plate has more rows than the data; or `init_params` does not fit, or the
-                potential energy is not finite there.
+                potential energy is not finite there; or as `several_devices.check_start`.
 
         Warns:
             UserWarning: `num_warmup` is too small for what is to be found; or a plate has fewer
                 rows than the data that it indexes; or the model has nothing to sample.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
+        check_start(rng_key, model_args, model_kwargs)
         self.parts.warn_of_short(num_warmup)
         self.parts.source.check_rows(model_args, model_kwargs)
         state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
@@ -261,8 +259,12 @@ class Kernel(MCMCKernel):
 
         Returns:
             The state after the draw.
+
+        Raises:
+            ValueError: as `several_devices.check_data`.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
+        check_data(state, model_args, model_kwargs)
         draw = partial(drawn, self.parts, model_args, model_kwargs)
         return draw(state) if self.parts.plan is None else caught_up(draw, state)
 
@@ -311,7 +313,7 @@ class Kernel(MCMCKernel):
     @property
     def is_ensemble_kernel(self) -> bool:
         """False, but where NumPyro decides whether to show a text of several chains."""
-        return is_asked_by_the_progress_bar()
+        return is_asked()
 
     def wrap_model(self, wrapper: Callable) -> Kernel:
         """A copy of this kernel on another model.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import jax
 import numpy as np
 
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.core.arrays.hosts import is_here
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.schedules import Constant
 
@@ -21,10 +23,11 @@ def with_settings(parts: Parts) -> str:
 
 def progress_text(parts: Parts, state: Any) -> str:
     """The text of the progress bar: the stage of the warm-up, and where the chains are."""
-    steps = parts.num_steps
+    steps, chains = parts.num_steps, np.shape(state.step_size)
+    if not is_here(state.rng_key):  # to gather the chains for each draw would take longer than it
+        return f"{chains[0]} chains on {jax.process_count()} hosts"
     text = parts.method.progress_text(state)
     text = f"{_stage(parts.plan, state)}{text}, {steps} {'step' if steps == 1 else 'steps'} a draw"
-    chains = np.shape(state.step_size)
     return f"{chains[0]} chains: {text}" if chains else text
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpyro.infer.util import initialize_model
 
 from numpyro_contour.checks import warn_user
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.models.either_mode import in_either_mode
 from numpyro_contour.models.handlers import subsample_rows
 from numpyro_contour.models.model_potential import ModelPotential
@@ -113,6 +114,7 @@ def raise_if_unusable(usable: dict[str, jax.Array], energy: jax.Array) -> None:
     """
     if any(isinstance(flag, jax.core.Tracer) for flag in usable.values()):
         return
+    usable, energy = everywhere((usable, energy))
     start = np.atleast_1d(usable["start"])
     if not start.all():
         chain = int(np.argmin(start))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.core.arrays.compensated_sums import Sum, add, total, zero_sum
+from numpyro_contour.core.arrays.compensated_sums import Sum, add, added, total, zero_sum
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.jaxprs import result_bytes
+from numpyro_contour.models.local_rows import Part, by_parts, number_of_parts, on_part
 from numpyro_contour.models.minibatch_variance import Group, minibatch_variance, needed_marginals
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.pieces import Pieces
@@ -64,6 +65,8 @@ class FullData:
     #: `(position, rows) -> (n,)`, the part of the energies of rows that is noise in a minibatch
     #: where their data were expanded; None where they were not
     remainders: Callable | None = None
+    #: the part of the rows that is passed over, where they lie on several devices; None for all
+    part: Part | None = None
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -76,11 +79,36 @@ class FullData:
         return sum(math.prod(self._sizes(group)) for group in self.groups)
 
     def _sizes(self, group: Group) -> list[int]:
-        return [self.potential.plates.sizes[name][0] for name in group]
+        sizes = [self.potential.plates.sizes[name][0] for name in group]
+        return sizes if self.part is None else [len(self.part.arrays[0])]
 
     def _rows(self, flat: jax.Array, group: Group, rows: dict[str, jax.Array]) -> jax.Array:
-        indices = self.potential.plates.first_rows() | rows
-        return row_energies(self.potential, unravel_like(flat, self.like), group, indices)
+        potential = self.potential
+
+        def of_all(data: tuple, rows: Any, flat: jax.Array) -> jax.Array:
+            args, kwargs = data
+            of_data = replace(potential, model_args=args, model_kwargs=kwargs)
+            indices = potential.plates.first_rows() | rows
+            return row_energies(of_data, unravel_like(flat, self.like), group, indices)
+
+        data = potential.model_args, potential.model_kwargs
+        if self.part is None:
+            return of_all(data, rows, flat)
+        (name,) = group
+        of_part = lambda data, numbers, flat: of_all(data, {name: numbers}, flat)
+        size = potential.plates.sizes[name][0]
+        return on_part(of_part, data, size, self.part)(rows[name], flat)
+
+    def _by_parts(self, group: Group, of: Callable[[FullData], Any]) -> Any:
+        """A function of the full data for each part of the rows, as `local_rows.by_parts`."""
+        # Rows of nested plates are a product, and those of an expansion are known by their numbers.
+        whole = len(self.potential.plates.sizes) > 1 or self.remainders is not None
+        data = () if whole else (self.potential.model_args, self.potential.model_kwargs)
+        size = self.potential.plates.sizes[group[0]][0]
+        chunk_bytes = self.chunk_bytes // number_of_parts(data, size)
+        return by_parts(
+            data, size, lambda part: of(replace(self, part=part, chunk_bytes=chunk_bytes))
+        )
 
     def _outside(self, flat: jax.Array) -> dict[str, jax.Array]:
         return terms_outside(self.potential, unravel_like(flat, self.like))
@@ -94,47 +122,53 @@ class FullData:
         for values in terms.values():
             energy = add(energy, total(jnp.ravel(values)))
         gradient = Sum(slope, jnp.zeros_like(slope))
-
         for group in self.groups:
-
-            def of_piece(rows: dict, counted: jax.Array, group: Group = group) -> tuple[Sum, Any]:
-                energies = lambda x: jnp.where(counted, self._rows(x, group, rows), 0.0)
-                values, slope = values_and_gradient(energies, flat)
-                return total(jnp.ravel(values)), slope
-
-            def add_piece(carry: tuple, piece: tuple, of_piece: Callable = of_piece) -> tuple:
-                part, slope = of_piece(*piece)
-                return add(carry[0], part), add(carry[1], Sum(slope, jnp.zeros_like(slope)))
-
-            pieces = self._pieces(group, of_piece, "gradient")
-            energy, gradient = pieces.fold(add_piece, (energy, gradient))
+            of_part = partial(FullData._energy_and_gradient_of, group=group, flat=flat)
+            energies, slopes = self._by_parts(group, of_part)
+            energy = add(energy, added(energies))
+            gradient = add(gradient, jax.tree.map(lambda x: x.sum(0), slopes))
         return energy, gradient.high + gradient.low
+
+    def _energy_and_gradient_of(self, group: Group, flat: jax.Array) -> tuple[Sum, Sum]:
+        def of_piece(rows: dict, counted: jax.Array) -> tuple[Sum, Any]:
+            energies = lambda x: jnp.where(counted, self._rows(x, group, rows), 0.0)
+            values, slope = values_and_gradient(energies, flat)
+            return total(jnp.ravel(values)), slope
+
+        def add_piece(carry: tuple, piece: tuple) -> tuple:
+            part, slope = of_piece(*piece)
+            return add(carry[0], part), add(carry[1], Sum(slope, jnp.zeros_like(slope)))
+
+        pieces = self._pieces(group, of_piece, "gradient")
+        return pieces.fold(add_piece, (zero_sum(), zero_sum(flat.shape)))
 
     def hessian(self, flat: jax.Array) -> jax.Array:
         """The Hessian of the potential energy, (d, d), by forward over reverse differentiation."""
-        directions = jnp.eye(flat.shape[0], dtype=flat.dtype)
-
-        def columns(energy: Callable[[jax.Array], jax.Array]) -> jax.Array:
-            along = lambda v: jax.jvp(jax.grad(energy), (flat,), (v,))[1]
-            return jax.vmap(along)(directions)
+        columns = partial(_hessian, flat)
 
         def outside(x: jax.Array) -> jax.Array:
             parts = [jnp.sum(values) for values in self._outside(x).values()]
             return sum(parts, jnp.zeros((), flat.dtype))
 
-        result = Sum(columns(outside), jnp.zeros_like(directions))
+        found = columns(outside)
+        result = Sum(found, jnp.zeros_like(found))
         for group in self.groups:
-
-            def of_piece(rows: dict, counted: jax.Array, group: Group = group) -> jax.Array:
-                energy = lambda x: jnp.sum(jnp.where(counted, self._rows(x, group, rows), 0.0))
-                return columns(energy)
-
-            def add_piece(carry: Sum, piece: tuple, of_piece: Callable = of_piece) -> Sum:
-                part = of_piece(*piece)
-                return add(carry, Sum(part, jnp.zeros_like(part)))
-
-            result = self._pieces(group, of_piece, "hessian").fold(add_piece, result)
+            of_part = partial(FullData._hessian_of, group=group, flat=flat)
+            found = self._by_parts(group, of_part)
+            result = add(result, jax.tree.map(lambda x: x.sum(0), found))
         return result.high + result.low
+
+    def _hessian_of(self, group: Group, flat: jax.Array) -> Sum:
+        def of_piece(rows: dict, counted: jax.Array) -> jax.Array:
+            energy = lambda x: jnp.sum(jnp.where(counted, self._rows(x, group, rows), 0.0))
+            return _hessian(flat, energy)
+
+        def add_piece(carry: Sum, piece: tuple) -> Sum:
+            part = of_piece(*piece)
+            return add(carry, Sum(part, jnp.zeros_like(part)))
+
+        blank = zero_sum((*flat.shape, *flat.shape))
+        return self._pieces(group, of_piece, "hessian").fold(add_piece, blank)
 
     # ------------------------------------------------------------------ energies of draws
 
@@ -153,29 +187,31 @@ class FullData:
             energy = add(energy, total(jnp.ravel(values)))
         marginals, squares = {}, {}
         for group in self.groups:
-            needed = needed_marginals(group, self.groups)
-            of_piece = self._difference(flat, group, reference)
-            shape = dict(zip(group, self._sizes(group)))
-            blank = {s: jnp.zeros([shape[p] for p in s]) for s in needed}
-
-            def add_piece(
-                carry: tuple,
-                piece: tuple,
-                of_piece: Callable = of_piece,
-                group: Group = group,
-            ) -> tuple:
-                energy, sums, squared = carry
-                difference, remainder = of_piece(*piece)
-                rows = piece[0]
-                sums = {s: _scatter(x, remainder, group, s, rows) for s, x in sums.items()}
-                squared = squared + jnp.sum(remainder**2)
-                return add(energy, total(jnp.ravel(difference))), sums, squared
-
-            pieces = self._pieces(group, of_piece)
-            carry = (energy, blank, jnp.zeros(()))
-            energy, marginals[group], squares[group] = pieces.fold(add_piece, carry)
+            of_part = partial(FullData._at_of, group=group, flat=flat, reference=reference)
+            energies, sums, squared = self._by_parts(group, of_part)
+            energy = add(energy, added(energies))
+            marginals[group] = {s: x.sum(0) for s, x in sums.items()}
+            squares[group] = squared.sum(0)
         noise = minibatch_variance(self.potential.plates, marginals, squares)
         return FullEnergy(energy, noise)
+
+    def _at_of(self, group: Group, flat: jax.Array, reference: Reference | None) -> tuple:
+        """The energy of the rows of a group, and the sums and squares that noise is made of."""
+        of_piece = self._difference(flat, group, reference)
+        shape = dict(zip(group, self._sizes(group)))
+        needed = needed_marginals(group, self.groups)
+        blank = {s: jnp.zeros([shape[p] for p in s]) for s in needed}
+
+        def add_piece(carry: tuple, piece: tuple) -> tuple:
+            energy, sums, squared = carry
+            difference, remainder = of_piece(*piece)
+            rows = piece[0]
+            sums = {s: _scatter(x, remainder, group, s, rows) for s, x in sums.items()}
+            squared = squared + jnp.sum(remainder**2)
+            return add(energy, total(jnp.ravel(difference))), sums, squared
+
+        pieces = self._pieces(group, of_piece)
+        return pieces.fold(add_piece, (zero_sum(), blank, jnp.zeros(())))
 
     def _difference(self, flat: jax.Array, group: Group, reference: Reference | None) -> Callable:
         """The energies of the rows of a piece, and the part that is noise in a minibatch."""
@@ -257,6 +293,11 @@ def along(
 
     (value, first), (_, second) = jax.jvp(slope, (position,), (direction,))
     return value, first, second
+
+
+def _hessian(flat: jax.Array, energy: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    directions = jnp.eye(flat.shape[0], dtype=flat.dtype)
+    return jax.vmap(lambda v: jax.jvp(jax.grad(energy), (flat,), (v,))[1])(directions)
 
 
 def _scatter(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import numpyro
 from jax import random
 from numpyro.infer.util import constrain_fn, potential_energy
 
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.models.enumeration import (
     check_groups,
@@ -19,8 +21,15 @@ from numpyro_contour.models.enumeration import (
     enumeration_dim,
     plate_scale,
 )
-from numpyro_contour.models.handlers import initialised, model_trace, subsample_rows
+from numpyro_contour.models.handlers import (
+    initialised,
+    model_trace,
+    record_plates,
+    subsample_rows,
+)
 from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.local_rows import Part, by_parts, on_part
 from numpyro_contour.models.nothing_to_sample import (
     IDLE,
     WithIdleCoordinate,
@@ -193,6 +202,14 @@ class ModelPotential:
         """
         return self.at(position, self.plates.all_rows())
 
+    @property
+    def whole_plates(self) -> dict[str, int]:
+        """The plates that take all their rows, name to size."""
+        recorder = record_plates(self.model)
+        model_trace(recorder, self.model_args, self.model_kwargs)
+        sizes = {name: size for name, (size, _) in recorder.plates.items()}
+        return {name: size for name, size in sizes.items() if name not in self.plates.sizes}
+
     def observations(self) -> dict[str, jax.Array]:
         """The observed values of every observed site, over all rows.
 
@@ -200,10 +217,10 @@ class ModelPotential:
             Arrays by name of site.
         """
 
-        @jax.jit  # so that what the observations do not need is not computed
-        def observe() -> dict[str, jax.Array]:
+        def observe(_: Any, __: Any, args: tuple, kwargs: dict) -> dict[str, jax.Array]:
+            args, kwargs = indexable((args, kwargs))
             model = subsample_rows(initialised(self.model, random.key(0)), self.plates.all_rows())
-            sites = numpyro.handlers.trace(model).get_trace(*self.model_args, **self.model_kwargs)
+            sites = numpyro.handlers.trace(model).get_trace(*args, **kwargs)
             return {
                 name: site["value"]
                 for name, site in sites.items()
@@ -212,7 +229,8 @@ class ModelPotential:
                 and not isinstance(site["fn"], numpyro.distributions.Unit)
             }
 
-        return observe()
+        # Compiled, so that what the observations do not need is not computed.
+        return everywhere(JittedOnData(observe)(None, None, self.model_args, self.model_kwargs))
 
     def finite_on_all_rows(self, position: dict) -> jax.Array:
         """Whether the energy of every row is finite, a few thousand rows at a time."""
@@ -221,14 +239,28 @@ class ModelPotential:
 
     def _finite_on_all_rows_of(self, group: tuple[str, ...], position: dict) -> jax.Array:
         """All combinations of rows of nested plates, and the first rows of the other plates."""
-        first = self.plates.first_rows()
-
-        def and_finite(finite: jax.Array, piece: tuple) -> jax.Array:
-            rows, _ = piece  # what does not count repeats a row
-            return finite & jnp.isfinite(self.at(position, first | rows))
-
+        first, data = self.plates.first_rows(), (self.model_args, self.model_kwargs)
         sizes = [self.plates.sizes[name][0] for name in group]
-        return Pieces.of(group, sizes, _CHECKED_AT_ONCE).fold(and_finite, jnp.ones((), bool))
+
+        def energy(data: tuple, rows: Any) -> jax.Array:
+            rows = dict(zip(group, rows if isinstance(rows, tuple) else (rows,)))
+            return replace(self, model_args=data[0], model_kwargs=data[1]).at(
+                position, first | rows
+            )
+
+        def finite(part: Part | None) -> jax.Array:
+            def and_finite(finite: jax.Array, piece: tuple) -> jax.Array:
+                rows = tuple(piece[0].values())  # what does not count repeats a row
+                if part is None:
+                    return finite & jnp.isfinite(energy(data, rows))
+                return finite & jnp.isfinite(on_part(energy, data, sizes[0], part)(*rows))
+
+            inside = sizes if part is None else [len(part.arrays[0])]
+            pieces = Pieces.of(group, inside, _CHECKED_AT_ONCE)
+            return pieces.fold(and_finite, jnp.ones((), bool))
+
+        # Rows of nested plates are a product, which has no parts.
+        return by_parts(data if len(group) == 1 else (), math.prod(sizes), finite).all()
 
 
 def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Array]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour.models.handlers import model_trace, record_plates, subsample_rows
+from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import SubsamplePlates
 from numpyro_contour.models.row_terms import row_energies
@@ -78,6 +79,8 @@ def find_row_arrays(potential: ModelPotential) -> RowArrays | str:
     leaves = jax.tree.leaves((potential.model_args, potential.model_kwargs))
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return "the values of the data are not known while JAX traces them (`jit_model_args=True`)"
+    if any(number_of_devices(leaf) > 1 for leaf in leaves if isinstance(leaf, jax.Array)):
+        return "its rows lie on several devices, and their values are looked at on one"
     places = tuple(
         place
         for place, leaf in enumerate(leaves)

@@ -62,7 +62,7 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
 
     traced = jax.make_jaxpr(run)(rows).jaxpr
     warned = set()
-    indexed, _ = _indexed(traced, dict(zip(traced.invars, sorted(rows))))
+    indexed, _ = indexed_by_rows(traced, dict(zip(traced.invars, sorted(rows))))
     for name, shape, axis in sorted(indexed):
         size, length = sizes[name], shape[axis]
         array = _named(model, model_args, model_kwargs, shape)
@@ -81,7 +81,9 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
             )
 
 
-def _indexed(jaxpr: Any, plates: Mapping[Any, Rows]) -> tuple[set[Indexed], list[Rows | None]]:
+def indexed_by_rows(
+    jaxpr: Any, plates: Mapping[Any, Rows]
+) -> tuple[set[Indexed], list[Rows | None]]:
     """The arrays that are indexed by plates' rows, and the plates whose rows are the results."""
     plate_of, found = dict(plates), set()
     for equation in jaxpr.eqns:
@@ -94,10 +96,10 @@ def _indexed(jaxpr: Any, plates: Mapping[Any, Rows]) -> tuple[set[Indexed], list
             continue
         if len(inner) == 1 and len(inner[0].invars) == len(equation.invars):
             inside = {x: plate for x, plate in zip(inner[0].invars, known) if plate is not None}
-            more, results = _indexed(inner[0], inside)
+            more, results = indexed_by_rows(inner[0], inside)
             found |= more
         else:
-            results = [_kept(equation, known)]
+            results = [kept_rows(equation, known)]
         plate_of |= {x: plate for x, plate in zip(equation.outvars, results) if plate is not None}
     return found, _known(plate_of, jaxpr.outvars)
 
@@ -106,7 +108,7 @@ def _known(plate_of: Mapping[Any, Rows], values: list[Any]) -> list[Rows | None]
     return [None if isinstance(x, Literal) else plate_of.get(x) for x in values]
 
 
-def _kept(equation: Any, known: list[Rows | None]) -> Rows | None:
+def kept_rows(equation: Any, known: list[Rows | None]) -> Rows | None:
     """The rows that are the result of an equation, None where it is something else."""
     name = equation.primitive.name
     if name == "add" and isinstance(known[0], str):

@@ -7,6 +7,8 @@ import zlib
 import jax
 import numpy as np
 
+from numpyro_contour.core.arrays.hosts import everywhere
+
 #: for arrays whose values this process does not have
 UNKNOWN = 0
 
@@ -22,17 +24,17 @@ def checksum(model_args: tuple, model_kwargs: dict) -> int:
         model_kwargs: its keyword arguments.
 
     Returns:
-        A positive number below 2**31; `UNKNOWN` where an array is traced or lies on other hosts.
+        A positive number below 2**31; `UNKNOWN` where an array is traced.
     """
     total = 0
     for leaf in jax.tree.leaves((model_args, model_kwargs)):
         if not np.ndim(leaf) or getattr(getattr(leaf, "dtype", None), "kind", "O") in "OSU":
             continue  # an option, or nothing that a model computes with
-        if isinstance(leaf, jax.core.Tracer) or not getattr(leaf, "is_fully_addressable", True):
+        if isinstance(leaf, jax.core.Tracer):
             return UNKNOWN
-        # Chosen where the array lies: it may be large, and on another device.
+        # Chosen where the array lies: it may be large, and on other devices or hosts.
         flat = leaf.reshape(-1) if hasattr(leaf, "reshape") else np.ravel(leaf)
-        values = np.asarray(flat[:: 1 + flat.size // _ELEMENTS])
+        values = np.asarray(everywhere(flat[:: 1 + flat.size // _ELEMENTS]))
         if values.dtype.kind == "f":  # the same data may have come in double precision before
             with np.errstate(over="ignore"):
                 values = values.astype(np.float32)

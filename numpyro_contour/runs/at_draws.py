@@ -14,6 +14,7 @@ from jax import lax
 from numpyro.distributions import biject_to
 
 from numpyro_contour.core.arrays.compensated_sums import Sum
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.jaxprs import operations
@@ -94,7 +95,8 @@ class AtDraws:
         leaves = jax.tree.leaves(self._draws)
         kept = [leaf[rows, columns] for rows, columns in places for leaf in leaves]
         kept = [np.asarray(places[0][0], np.int32), *kept]
-        results = [np.asarray(x, np.float64) for x in of_all(kept, self._trace.consts)]
+        found = everywhere(of_all(kept, self._trace.consts))
+        results = [np.asarray(x, np.float64) for x in found]
         return jax.tree.unflatten(self._shape, results)
 
 

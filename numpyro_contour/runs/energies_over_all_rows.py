@@ -13,6 +13,7 @@ import numpy as np
 from jax import random
 from tqdm.auto import tqdm
 
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.models.all_rows import Reference
 from numpyro_contour.models.clusters import Clusters
@@ -98,7 +99,7 @@ def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
 
     def evaluate(server: _Server, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         reference = _reference(anchors, server) if anchors else None
-        found = compiled(jnp.asarray(positions), reference, *data)
+        found = everywhere(compiled(jnp.asarray(positions), reference, *data))
         energy, noise = found.energy.float64(), np.sqrt(np.asarray(found.noise, np.float64))
         if anchors:
             known = anchors.slots.energy.float64()[server.chain]
@@ -106,7 +107,7 @@ def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
         return energy, noise
 
     if one is not None:
-        first = compiled(one.position[None], None, *data)
+        first = everywhere(compiled(one.position[None], None, *data))
         _check_anchor(float(first.energy.float64()[0]), run.energy_offsets[0])
     return evaluate, at_once
 
@@ -159,7 +160,7 @@ def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callabl
 
     def evaluate(server: _Server, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         keys = random.split(random.key(server.chain), len(positions))
-        found = at(keys, jnp.asarray(positions))
+        found = everywhere(at(keys, jnp.asarray(positions)))
         energy, noise, excess = (np.asarray(x, np.float64) for x in found)
         _check_unbiased(excess, noise / np.sqrt(_EVALUATIONS))
         return energy, noise

@@ -19,6 +19,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
 from numpyro_contour.adaptation.relaxation_times import RelaxationTimes
+from numpyro_contour.core.arrays.hosts import everywhere, is_here
 from numpyro_contour.core.arrays.vectors import leaf_names
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
@@ -76,14 +77,17 @@ class FinishedRun:
                 "latent variable, so nothing was sampled. `numpyro.infer.Predictive` runs the "
                 "model, and `mcmc.get_samples()` has the values of its deterministic sites."
             )
-        return cls.of_draws(
-            mcmc,
-            (mcmc._args, mcmc._kwargs),  # NumPyro has no public name for these two
-            state,
-            mcmc.get_samples(group_by_chain=True),
-            mcmc.get_extra_fields(group_by_chain=True),
-            computed_from(mcmc, state),
+        computed = computed_from(mcmc, state)
+        samples, fields = (
+            collected(group_by_chain=True)
+            for collected in (mcmc.get_samples, mcmc.get_extra_fields)
         )
+        if not all(map(is_here, jax.tree.leaves((state, samples, fields)))):
+            if "gathered" not in computed:  # chains on other hosts are sent once
+                computed["gathered"] = everywhere((state, samples, fields))
+            state, samples, fields = computed["gathered"]
+        data = mcmc._args, mcmc._kwargs  # NumPyro has no public name for these two
+        return cls.of_draws(mcmc, data, state, samples, fields, computed)
 
     @classmethod
     def of_draws(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import numpyro
 
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.runs.chunks import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
 
@@ -29,18 +33,21 @@ def log_likelihoods(run: FinishedRun) -> dict[str, np.ndarray]:
             "`dist.MixtureSameFamily`."
         )
 
-    def of_draws(draws: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    def of_draws(draws: dict[str, jax.Array], _: Any, args: tuple, kwargs: dict) -> dict:
+        args, kwargs = indexable((args, kwargs))
         return numpyro.infer.log_likelihood(run.model, draws, *args, **kwargs)
 
     samples = {name: x.reshape(-1, *x.shape[2:]) for name, x in run.samples.items()}
     draws = len(next(iter(samples.values())))
-    one = jax.eval_shape(of_draws, jax.tree.map(lambda x: x[:1], samples))
+    first = jax.tree.map(lambda x: x[:1], samples)
+    one = jax.eval_shape(lambda draws: of_draws(draws, None, args, kwargs), first)
     values = sum(site.size for site in one.values())
     at_once = max(1, _VALUES_A_CHUNK // max(values, 1))
-    compiled = jax.jit(of_draws)
+    compiled = JittedOnData(of_draws)
     result = {name: np.empty((draws, *site.shape[1:]), site.dtype) for name, site in one.items()}
     for rows in chunks(draws, at_once):
-        part = compiled({name: x[rows] for name, x in samples.items()})
+        chosen = {name: x[rows] for name, x in samples.items()}
+        part = everywhere(compiled(chosen, None, run.model_args, run.model_kwargs))
         for name, site in part.items():
             result[name][rows] = site
     return {

@@ -274,6 +274,31 @@ def test_memory_of_every_setting(tmp_path, monkeypatch):
     assert table[-1] == ["no", "512", "16", "10,000", "7", "9", "1.1", "2", "3"]
 
 
+def test_sent_bytes():
+    from benchmarks.cost.devices import sent_bytes
+
+    text = """
+      %a.1 = f32[3,5]{1,0} all-reduce(%x), channel_id=1
+      %b = (s32[2]{0}, f64[]) all-gather-start(%y, %z), channel_id=2
+      %c = f32[1000]{0} add(%all-reduce.1, %u)
+    """
+    assert sent_bytes(text) == 15 * 4 + 2 * 4 + 8
+
+
+def test_devices(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    table = quick_form("devices", tmp_path)
+    one, *others = table[1:]
+    assert one[2:5] == ["0", "0", "0"]
+    assert [line[1] for line in others] == ["2 x 2", "2 x 2, two processes"]
+    for _, _, draws, weights, sent, microseconds in others:
+        assert float(draws) == 0
+        assert float(weights) < 1e-5
+        # Two chains on a device, 20 rows of two columns and one answer.
+        assert int(sent) == 2 * 20 * 3 * 4
+        assert float(microseconds.replace(",", "")) > 0
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_after_run(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")

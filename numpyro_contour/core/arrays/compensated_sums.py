@@ -41,6 +41,14 @@ def add(one: Sum, other: Sum) -> Sum:
     return Sum(*_two_sum(high, lost + one.low + other.low))
 
 
+def added(sums: Sum) -> Sum:
+    """The sum of a few sums along the first axis."""
+    result = jax.tree.map(lambda x: x[0], sums)
+    for number in range(1, sums.high.shape[0]):
+        result = add(result, jax.tree.map(lambda x, number=number: x[number], sums))
+    return result
+
+
 def total(values: jax.Array) -> Sum:
     """The sum over the first axis: a plain one within short blocks, then pairwise over the blocks.
 

@@ -10,7 +10,7 @@ from numpyro_contour.models.differentiation import lacking_derivative
 from numpyro_contour.models.estimators.callable import of_callable
 from numpyro_contour.models.estimators.control_variate import control_variate
 from numpyro_contour.models.estimators.estimator import Estimator
-from numpyro_contour.models.estimators.exact import of_all_rows, of_function
+from numpyro_contour.models.estimators.exact import of_all_rows, of_model_at_once
 from numpyro_contour.models.estimators.expansions import CONTROL_VARIATES, Expansions
 from numpyro_contour.models.estimators.minibatch import plain
 from numpyro_contour.models.model_potential import ModelPotential
@@ -102,5 +102,5 @@ def of_model(
     if energy == "minibatch":
         return plain(potential, like)
     if not potential.plates:
-        return of_function(potential.full, like)
+        return of_model_at_once(potential, like)
     return of_all_rows(potential, like, chunk_bytes)
