@@ -52,7 +52,7 @@ ROOMS = {
         "runs models core.arrays schedules _version",
     ),
     "diagnosis": ("jax numpyro arviz", "statistics"),
-    "output": ("", "diagnosis runs.stored runs statistics models diagnostics checks"),
+    "output": ("", "diagnosis runs.stored runs core.arrays statistics models diagnostics checks"),
     "plots": ("jax numpyro", "output diagnosis runs statistics checks"),
     "numpyro_contour": ("", "output diagnosis kernels core.flattening schedules _version"),
     "examples": (

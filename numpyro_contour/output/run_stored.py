@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.output.checks_of_stored import checks_of
 from numpyro_contour.output.stored_groups import checks_in
 from numpyro_contour.runs.energies_over_all_rows import FullEnergies
@@ -25,6 +26,7 @@ from numpyro_contour.runs.stored.identity import differences, identity
 from numpyro_contour.runs.stored.lazy_states import LazyStates
 from numpyro_contour.runs.stored.lock import locked
 from numpyro_contour.runs.stored.one_segment import FULL_ENERGY, FULL_NOISE, SegmentStats
+from numpyro_contour.runs.stored.processes import by_the_first, of_the_first, writes
 from numpyro_contour.runs.stored.segments import Segments, first_state
 from numpyro_contour.runs.stored.state_bytes import from_bytes, to_bytes
 from numpyro_contour.runs.stored.store import RunStore
@@ -108,7 +110,7 @@ def run_stored(
     segments = Segments(mcmc, args, kwargs, tuple(extra_fields), state)
     now = identity(mcmc, key, init_params, args, kwargs, state, segments.layout)
     with locked(path), _full_disk_named(path):
-        store = _opened(path, now)
+        store = _opened_by_all(path, now)
         driver = _Driver(mcmc, store, segments, SegmentStats(mcmc, args, kwargs))
         try:
             driver.run(_resumed(store, state), segment_draws)
@@ -157,7 +159,7 @@ class _Driver:
         with tqdm(
             total=mcmc.num_warmup + total * mcmc.thinning,
             initial=progress.warmup + progress.kept * mcmc.thinning,
-            disable=not mcmc.progress_bar,
+            disable=not (mcmc.progress_bar and writes()),
             unit="draw",
         ) as bar:
             while progress.warmup < mcmc.num_warmup or progress.kept < total:
@@ -172,17 +174,21 @@ class _Driver:
                 else:
                     draws = lengths.next(total - progress.kept, mcmc.thinning)
                     state, collected, vectors = self._segments.collect(state, draws)
-                    arrays = self._stats.arrays(state, collected, vectors)
+                    arrays = self._stats.arrays(everywhere(state), collected, vectors)
                     after = progress._replace(kept=progress.kept + draws)
                 made = draws if warms else draws * mcmc.thinning
                 jax.block_until_ready(state)
-                lengths.took(made, time.monotonic() - begin)
-                seconds = progress.seconds + time.monotonic() - begin
-                after = after._replace(segments=progress.segments + 1, seconds=seconds)
-                store.append(arrays, to_bytes(state), after)
+                seconds = of_the_first(time.monotonic() - begin)
+                lengths.took(made, seconds)
+                after = after._replace(
+                    segments=progress.segments + 1, seconds=progress.seconds + seconds
+                )
+                kept = to_bytes(everywhere(state))
+                by_the_first(store.append, arrays, kept, after)
+                _seen_by_all(store)
                 self.state, progress = state, after
                 bar.update(made)
-                if mcmc.progress_bar:
+                if mcmc.progress_bar and writes():
                     bar.set_postfix_str(mcmc.sampler.get_diagnostics_str(_one(mcmc, state)))
                 if not warms:
                     self._check(state, ended=progress.kept >= total)
@@ -191,14 +197,15 @@ class _Driver:
 
     def _check(self, state: Any, ended: bool) -> None:
         """What is found of the draws so far, where the run is over or that is cheap by now."""
-        since = time.monotonic() - self._checked
+        since = of_the_first(time.monotonic() - self._checked)
         if not ended and since < _CHECKS_SHARE * self._seconds_of_checks:
             return
         begin = time.monotonic()
-        groups = checks_of(self._store, self._stats, self._segments.layout, state)
-        self._store.write_checks(groups)
+        groups = checks_of(self._store, self._stats, self._segments.layout, everywhere(state))
+        by_the_first(self._store.write_checks, groups)
+        _seen_by_all(self._store)
         self._checked = time.monotonic()
-        self._seconds_of_checks = self._checked - begin
+        self._seconds_of_checks = of_the_first(self._checked - begin)
 
 
 class _Lengths:
@@ -218,6 +225,18 @@ class _Lengths:
         fitting = draws * _SECONDS / max(seconds, 1e-3)
         # At most eight times as many: the first segment of each kind was compiled too.
         self._number = 2 ** int(math.log2(min(max(fitting, 1), 8 * max(draws, 1))))
+
+
+def _opened_by_all(path: Path, now: dict[str, Any]) -> RunStore:
+    """The store of this run: one process makes it, and the others read it."""
+    by_the_first(_opened, path, now)
+    return RunStore.open(path, read_only=not writes())
+
+
+def _seen_by_all(store: RunStore) -> None:
+    """The processes that do not write look at what was written."""
+    if not writes():
+        store.refresh()
 
 
 def _opened(path: Path, now: dict[str, Any]) -> RunStore:
@@ -260,7 +279,8 @@ def _resumed(store: RunStore, first: Any) -> Any:
                 f"The state in the store {str(store.path)!r} is not the one that was written: the "
                 "run cannot go on from there. Its draws can be read as before."
             )
-        store.go_back()
+        by_the_first(store.go_back)
+        _seen_by_all(store)
         warn_user("The last segment of the store is torn. It is made again.")
     return from_bytes(kept, first)
 

@@ -9,7 +9,7 @@ from jax import random
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from numpyro.infer import MCMC
 
-from numpyro_contour import EnergyPartition
+from numpyro_contour import EnergyPartition, run_stored
 
 ROWS, MINIBATCH, CHAINS = 80, 8, 4
 #: what each kernel is given where nothing is to be found
@@ -39,8 +39,8 @@ def mesh_of(chains, rows):
     return [NamedSharding(mesh, PartitionSpec(axis)) for axis in ("chains", "rows")]
 
 
-def start(kernel, chains, rows, warmup=5, samples=10, **arguments):
-    """A finished run on a mesh of so many devices."""
+def start(kernel, chains, rows, warmup=5, samples=10, path=None, **arguments):
+    """A finished run on a mesh of so many devices; with a path, in a store."""
     of_chains, of_rows = mesh_of(chains, rows)
     keys = jax.jit(random.split, static_argnums=1, out_shardings=of_chains)(random.key(0), CHAINS)
     arguments = {"chain_method": "vectorized", "jit_model_args": True} | arguments
@@ -52,7 +52,11 @@ def start(kernel, chains, rows, warmup=5, samples=10, **arguments):
         progress_bar=False,
         **arguments,
     )
-    mcmc.run(keys, *jax.device_put(data(), of_rows))
+    rows = jax.device_put(data(), of_rows)
+    if path is None:
+        mcmc.run(keys, *rows)
+    else:
+        run_stored(mcmc, path, keys, *rows, segment_draws=4)
     return mcmc
 
 

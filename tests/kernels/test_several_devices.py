@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from tiers import in_second_tier
 
+from numpyro_contour import to_inference_data
+from numpyro_contour.statistics.arviz_versions import to_datasets
+
 pytestmark = pytest.mark.quick_compilation
 
 
@@ -129,6 +132,38 @@ def test_two_processes_give_the_answers_of_one(run_python, one_process):
     (expected,) = answers(run_python, one_process, (2, 2))
     for text in in_two_processes(run_python, LAYOUTS, "[[2, 2]]"):
         np.testing.assert_allclose(json.loads(text)["2 x 2"], expected, atol=1e-5)
+
+
+STORED = """
+import json, sys, jax, numpy as np, several_devices as several
+from numpyro_contour import weighted_samples
+path = sys.argv[1]
+kernel = lambda: several.kernel_of("ContourSGLD", energy="minibatch", **several.GIVEN)
+for samples in (6, 10):  # goes on on the devices where it was
+    mcmc = several.start(kernel(), 2, 2, samples=samples, path=path)
+assert len(mcmc.last_state.z["w"].devices()) == 4
+if "refused" in sys.argv:
+    try:
+        several.start(kernel(), 2, 2, samples=10, warmup=6, path=path)
+    except (ValueError, RuntimeError) as error:
+        print(type(error).__name__)
+else:
+    print(json.dumps(several.pooled(*weighted_samples(mcmc)).tolist()))
+"""
+
+
+def test_two_processes_write_one_store(run_python, one_process, tmp_path):
+    """The run goes on in the store, and is that of one process without a break."""
+    (expected,) = answers(run_python, one_process, (2, 2))
+    path = tmp_path / "run.zarr"
+    for text in in_two_processes(run_python, STORED, str(path)):
+        np.testing.assert_allclose(json.loads(text), expected, atol=1e-5)
+    draws = to_datasets(to_inference_data(path))["weighted_posterior"]["w"].values
+    np.testing.assert_array_equal(np.ravel(draws), expected[: draws.size])
+    assert in_two_processes(run_python, STORED, str(path), "refused") == [
+        "ValueError",
+        "RuntimeError",
+    ]
 
 
 # ------------------------------------------------------------------------ all that follows a run

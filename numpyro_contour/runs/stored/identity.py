@@ -14,6 +14,7 @@ from jax import random
 from numpyro.infer import MCMC
 
 from numpyro_contour._version import __version__
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import leaf_names
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.schedules import Constant
@@ -50,8 +51,8 @@ def identity(
             "num_chains": mcmc.num_chains,
             "thinning": mcmc.thinning,
             "chain_method": _name(mcmc.chain_method),
-            "key": np.asarray(_data(key)).tolist(),
-            "init_params": _value(init_params),
+            "key": np.asarray(everywhere(_data(key))).tolist(),
+            "init_params": _value(everywhere(init_params)),
             "precision": str(jax.dtypes.canonicalize_dtype(float)),
         },
         "settings": {name: _value(value) for name, value in kernel.settings.items()},

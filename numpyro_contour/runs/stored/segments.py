@@ -14,6 +14,7 @@ from jax import lax, random
 from numpyro.infer import MCMC
 from numpyro.util import is_prng_key
 
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import ravel
 
 # Bytes that the collected draws of a segment may take, and the most draws that one collects.
@@ -124,11 +125,10 @@ class Segments:
         return made(state)
 
     def _by_chain(self, draws: int, kept: jax.Array) -> np.ndarray:
+        found: np.ndarray = np.asarray(everywhere(kept))
         if self._mcmc.num_chains == 1:
-            return np.asarray(kept[:draws])[None]
-        if self._is_batch:
-            return np.swapaxes(np.asarray(kept[:draws]), 0, 1)
-        return np.asarray(kept[:, :draws])
+            return found[None, :draws]
+        return np.swapaxes(found[:draws], 0, 1) if self._is_batch else found[:, :draws]
 
 
 def first_state(mcmc: MCMC, key: jax.Array, init_params: Any, args: tuple, kwargs: dict) -> Any:

@@ -6,13 +6,14 @@ import io
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import random
 
+from numpyro_contour.runs.stored.processes import placed_like
+
 
 def to_bytes(state: Any) -> bytes:
-    """The leaves of a state, in their order."""
+    """The leaves of a state, in their order; this process can read all of them."""
     leaves = [np.asarray(random.key_data(x) if _is_key(x) else x) for x in jax.tree.leaves(state)]
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **{f"leaf{n}": leaf for n, leaf in enumerate(leaves)})
@@ -31,13 +32,16 @@ def from_bytes(kept: bytes, like: Any) -> Any:
     expected = [np.shape(random.key_data(x) if _is_key(x) else x) for x in leaves]
     if [x.shape for x in found] != expected:
         raise ValueError("the kept state has other arrays than a state of this run")
-    restored = [
-        random.wrap_key_data(jnp.asarray(x), impl=random.key_impl(leaf))
-        if _is_key(leaf)
-        else jnp.asarray(x, jnp.asarray(leaf).dtype)
-        for x, leaf in zip(found, leaves)
-    ]
+    restored = [_restored(x, leaf) for x, leaf in zip(found, leaves)]
     return jax.tree.unflatten(structure, restored)
+
+
+def _restored(kept: np.ndarray, like: Any) -> jax.Array:
+    """A leaf, on the devices of another one."""
+    if not _is_key(like):
+        return placed_like(kept.astype(like.dtype, copy=False), like)
+    words = placed_like(kept, random.key_data(like))
+    return random.wrap_key_data(words, impl=random.key_impl(like))
 
 
 def _is_key(leaf: Any) -> bool:

@@ -88,6 +88,10 @@ class RunStore:
             )
         return cls(path, root)
 
+    def refresh(self) -> None:
+        """See what another process has written since this was opened, or before."""
+        self._root = _zarr().open_group(self.path, mode="r" if self._root.read_only else "r+")
+
     # ------------------------------------------------------------------ what is there
 
     @property
