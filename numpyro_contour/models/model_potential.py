@@ -19,7 +19,12 @@ from numpyro_contour.models.enumeration import (
     enumeration_dim,
     plate_scale,
 )
-from numpyro_contour.models.handlers import initialised, model_trace, subsample_rows
+from numpyro_contour.models.handlers import (
+    initialised,
+    model_trace,
+    record_reads,
+    subsample_rows,
+)
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.nothing_to_sample import (
     IDLE,
@@ -34,6 +39,12 @@ from numpyro_contour.models.plates import (
     plates_of,
     subsampled_plates_of,
 )
+from numpyro_contour.models.stored.on_disk import stored_of
+from numpyro_contour.models.stored.stored_array import StoredArray
+
+#: among the indices of plates, the rows of arrays that stay on disk, in the order of
+#: `ModelPotential.reads`, where they were read with the indices
+HELD = "rows read ahead"
 
 # Combinations of rows whose energy is checked at once.
 _CHECKED_AT_ONCE = 4096
@@ -131,7 +142,22 @@ class ModelPotential:
         """The model over the given rows."""
         # A constant seed: anything random besides the latent sites must not change between steps.
         seeded = numpyro.handlers.seed(self.model, random.key(0))
-        return subsample_rows(seeded, indices)
+        if HELD not in indices:
+            return subsample_rows(seeded, indices)
+        held = [(*read, rows) for read, rows in zip(self.reads, indices[HELD])]
+        return subsample_rows(seeded, indices, held)
+
+    @property
+    def reads(self) -> tuple[tuple[str, StoredArray], ...]:
+        """Subsampled plates, and the arrays that stay on disk that follow their rows."""
+        if "reads" not in self.known:
+            first = self.plates.first_rows()
+            recorder = record_reads(subsample_rows(self.model, first), first)
+            if stored_of((self.model_args, self.model_kwargs)):
+                model_trace(recorder, self.model_args, self.model_kwargs)
+            found = [read for read in recorder.reads if read[0] in self.plates.sizes]
+            self.known["reads"] = tuple(found)
+        return self.known["reads"]
 
     @full_precision
     def at(self, position: dict, indices: Mapping[str, jax.Array]) -> jax.Array:

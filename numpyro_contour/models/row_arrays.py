@@ -14,6 +14,7 @@ from numpyro_contour.models.handlers import model_trace, record_plates, subsampl
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import SubsamplePlates
 from numpyro_contour.models.row_terms import row_energies
+from numpyro_contour.models.stored.on_disk import stored_of
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def find_row_arrays(potential: ModelPotential) -> RowArrays | str:
     if (plate,) not in potential.groups:
         return f"the subsampled plate {plate!r} has no observations"
     leaves = jax.tree.leaves((potential.model_args, potential.model_kwargs))
+    if stored_of(leaves):
+        return "its rows stay on disk, and clusters of them take all rows in memory"
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return "the values of the data are not known while JAX traces them (`jit_model_args=True`)"
     places = tuple(

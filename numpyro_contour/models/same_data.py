@@ -7,11 +7,16 @@ import zlib
 import jax
 import numpy as np
 
+from numpyro_contour.models.stored.on_disk import with_stored
+from numpyro_contour.models.stored.stored_array import StoredArray
+
 #: for arrays whose values this process does not have
 UNKNOWN = 0
 
 # Elements of an array that are looked at, evenly spread over it: data may be gigabytes.
 _ELEMENTS = 100_000
+# Rows of an array that stays on disk: each of them may be a page to read.
+_ROWS = 1000
 
 
 def checksum(model_args: tuple, model_kwargs: dict) -> int:
@@ -25,11 +30,13 @@ def checksum(model_args: tuple, model_kwargs: dict) -> int:
         A positive number below 2**31; `UNKNOWN` where an array is traced or lies on other hosts.
     """
     total = 0
-    for leaf in jax.tree.leaves((model_args, model_kwargs)):
+    for leaf in jax.tree.leaves(with_stored((model_args, model_kwargs))):
         if not np.ndim(leaf) or getattr(getattr(leaf, "dtype", None), "kind", "O") in "OSU":
             continue  # an option, or nothing that a model computes with
         if isinstance(leaf, jax.core.Tracer) or not getattr(leaf, "is_fully_addressable", True):
             return UNKNOWN
+        if isinstance(leaf, StoredArray):
+            leaf = leaf[:: 1 + len(leaf) // _ROWS]
         # Chosen where the array lies: it may be large, and on another device.
         flat = leaf.reshape(-1) if hasattr(leaf, "reshape") else np.ravel(leaf)
         values = np.asarray(flat[:: 1 + flat.size // _ELEMENTS])
