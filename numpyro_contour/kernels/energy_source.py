@@ -25,6 +25,8 @@ from numpyro_contour.models.estimators.expansions import (
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size
 from numpyro_contour.models.row_checks import check_rows
+from numpyro_contour.models.rows_ahead import check_stored
+from numpyro_contour.models.stored.on_disk import stored_of, with_stored
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,11 @@ class EnergySource:
         return ModelPotential.of(self.model_or_fail(), args, kwargs, self.minibatch_size)
 
     def check_rows(self, args: tuple, kwargs: dict) -> None:
-        """As `row_checks.check_rows`, where there is a model."""
+        """As `row_checks.check_rows` and `check_stored`, where there is a model."""
         if self.model is not None:
             check_rows(self.model, args, kwargs)
+            if stored_of(with_stored((args, kwargs))):
+                check_stored(self.model_potential(args, kwargs))
 
     def potential(self, args: tuple, kwargs: dict | None) -> ModelPotential | None:
         """The potential energy of the model, None for a potential function."""

@@ -110,7 +110,7 @@ class record_plates(numpyro.primitives.Messenger):
 
 
 class record_reads(numpyro.primitives.Messenger):
-    """Handler that records which arrays that stay on disk a model indexes by its plates' rows.
+    """Handler that records what a model reads of arrays that stay on disk.
 
     Args:
         fn: a model whose plates have the rows of `indices`.
@@ -120,12 +120,16 @@ class record_reads(numpyro.primitives.Messenger):
     def __init__(self, fn: Callable, indices: Mapping[str, jax.Array]):
         super().__init__(fn)
         self.indices = indices
+        #: plates, and the arrays that are indexed by the plate's rows
         self.reads: dict[tuple[str, StoredArray], None] = {}
+        #: the most rows of each array that are read at once
+        self.most: dict[StoredArray, int] = {}
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Record an array with its plate."""
         if msg["type"] == ROWS:
             array, asked = msg["args"]
+            self.most[array] = max(asked.size, self.most.get(array, 0))
             plates = [name for name, rows in self.indices.items() if rows is asked]
             self.reads |= {(name, array): None for name in plates}
 

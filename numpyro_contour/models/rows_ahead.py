@@ -8,8 +8,27 @@ from typing import Any, NamedTuple
 
 import jax
 
+from numpyro_contour.models.handlers import model_trace, record_reads, subsample_rows
 from numpyro_contour.models.model_potential import HELD, ModelPotential
+from numpyro_contour.models.stored.on_disk import IN_MEMORY
 from numpyro_contour.models.stored.read_ahead import ReadAhead
+
+
+def check_stored(potential: ModelPotential) -> None:
+    """Refuse to read more of an array on disk in each step than memory may hold.
+
+    Raises:
+        ValueError: the model reads all of a large array, as no plate around it is subsampled.
+    """
+    first = potential.plates.first_rows()
+    recorder = record_reads(subsample_rows(potential.model, first), first)
+    model_trace(recorder, potential.model_args, potential.model_kwargs)
+    for array, rows in recorder.most.items():
+        if rows * (array.nbytes // len(array)) >= IN_MEMORY:
+            raise ValueError(
+                f"The model reads {rows:,} rows at once of an array on disk, {array!r}. Subsample "
+                "its plate: give `minibatch_size`, or `subsample_size` in the model."
+            )
 
 
 class RowsAhead(NamedTuple):

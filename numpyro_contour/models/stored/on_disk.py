@@ -77,7 +77,7 @@ def with_stored(arguments: Any) -> Any:
         elif not _is_stored(leaf):
             return leaf
         found = _stored(leaf, None, f"The argument {jax.tree_util.keystr(path)} of the model")
-        return found if found.nbytes >= IN_MEMORY else found[:]
+        return found if found.nbytes >= IN_MEMORY else found.loaded()
 
     return jax.tree_util.tree_map_with_path(converted, arguments)
 
@@ -97,9 +97,7 @@ def _stored(source: Any, columns: str | Sequence[str] | None, name: str) -> Stor
     opened = _opened(source, columns) if isinstance(source, str | os.PathLike) else source
     found = _source(opened, columns, name)
     if not found.shape or not found.shape[0]:
-        raise ValueError(
-            f"{name} takes rows along the first axis, but has the shape {found.shape}."
-        )
+        raise ValueError(f"{name} takes rows along the first axis, but its shape is {found.shape}.")
     if found.dtype.kind not in "biufc":
         raise ValueError(f"{name} takes numbers, but it is of {found.dtype}; give codes.")
     return StoredArray(found, source)

@@ -89,6 +89,10 @@ class StoredArray:
         found = self._source.read(numbers)
         return np.asarray(found, self.row.dtype).reshape(*indices.shape, *self.shape[1:])
 
+    def loaded(self) -> np.ndarray:
+        """All rows as they are on disk."""
+        return self._source.read(np.arange(len(self)))
+
     def __getitem__(self, index: Any) -> Any:
         """Rows: of NumPy for numbers and slices, and of JAX for an array of JAX."""
         first, *rest = index if isinstance(index, tuple) else (index,)
