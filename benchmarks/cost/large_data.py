@@ -130,12 +130,10 @@ def main(experiment: Experiment) -> str:
             for chains in experiment.choose((1, 4), (1,))
         ]
         gigabytes = path.stat().st_size / 1e9
+    least, most = found["sd"].min(), found["sd"].max()
     rows = [
         ["largest error of a mean, posterior sd", f"{np.abs(found['errors']).max():.2f}"],
-        [
-            "sd of the draws by the exact ones",
-            f"{found['sd'].min():.2f} to {found['sd'].max():.2f}",
-        ],
+        ["sd of the draws by the exact ones", f"{least:.2f} to {most:.2f}"],
         ["peak of private memory, MiB", f"{found['peak'] / 2**20:,.0f}"],
         ["seconds of the run, with warm-up and compiling", f"{found['seconds']:,.0f}"],
         ["a step on the whole file, us", f"{found['step']:.0f}"],
@@ -146,8 +144,8 @@ def main(experiment: Experiment) -> str:
         f"columns, a file of {gigabytes:.2g} GB that was made in {made:,.0f} seconds. `SGLD` runs "
         f"with nothing given on minibatches of {MINIBATCH:,}, with {CHAINS} vectorised chains of "
         f"{draws[1]:,} draws. The system refuses the process more than {LIMIT / 2**30:.0f} GiB of "
-        "private memory; pages of the file are not among it, since the system takes them back where "
-        "it needs memory. The exact posterior is normal, from sums over all rows.\n\n"
+        "private memory. Pages of the file are not among it: the system takes them back where it "
+        "needs memory. The exact posterior is normal, from sums over all rows.\n\n"
         + markdown_table(["", ""], rows)
         + "\nA step in memory, and the same step on rows that stay on disk, with the file in the "
         f"page cache. Steps are of a minibatch of {MINIBATCH:,} rows alone, {STEPS_A_DRAW} of them "
