@@ -72,6 +72,7 @@ BENCHMARKS = {
             "cost.numpy_rule": "How much faster is a step than the authors' rule in NumPy?",
             "cost.compiling": "How long does the first draw take, and how much is compiling?",
             "cost.memory": "What does a run keep in memory?",
+            "cost.large_data": "Are rows larger than memory right, and what does a step cost?",
             "cost.after_run": "What do tables and the InferenceData cost after a run?",
             "cost.devices": "Do several devices change answers, and what do they send?",
         },

@@ -20,6 +20,7 @@ from numpyro_contour.kernels.replica_exchange_sgld import ReplicaExchangeSGLD
 from numpyro_contour.kernels.sghmc import SGHMC
 from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.kernels.sgnht import SGNHT
+from numpyro_contour.models.disk.on_disk import on_disk
 from numpyro_contour.output.lazy_numpyro import attach_submodules
 from numpyro_contour.schedules import epoch_schedule, robbins_monro
 
@@ -70,6 +71,7 @@ __all__ = [
     "diagnose",
     "epoch_schedule",
     "expectation",
+    "on_disk",
     "predictive",
     "print_summary",
     "resample",

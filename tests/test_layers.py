@@ -29,7 +29,8 @@ ROOMS = {
         "numpyro arviz",
         "core.arrays core.diffusions core.flattening core.samplers schedules",
     ),
-    "models": ("arviz", "core.arrays checks"),
+    "models.disk": ("arviz", "checks"),
+    "models": ("arviz", "models.disk core.arrays checks"),
     "models.estimators": ("arviz", "models core.arrays checks"),
     "kernels.methods": (
         "numpyro arviz",
@@ -37,24 +38,31 @@ ROOMS = {
     ),
     "kernels": (
         "arviz",
-        "kernels.methods models models.estimators adaptation core.arrays core.diffusions "
+        "kernels.methods models models.disk models.estimators adaptation core.arrays "
+        "core.diffusions "
         "core.flattening core.samplers checks schedules",
     ),
     "statistics": ("jax numpyro", "checks"),
     "diagnostics": ("jax numpyro", "statistics"),
     "runs": (
         "arviz",
-        "kernels statistics models models.estimators adaptation core.arrays checks schedules "
-        "_version",
+        "kernels statistics models models.disk models.estimators adaptation core.arrays checks "
+        "schedules _version",
     ),
     "runs.stored": (
         "arviz",
         "runs models core.arrays schedules _version",
     ),
     "diagnosis": ("jax numpyro arviz", "statistics"),
-    "output": ("", "diagnosis runs.stored runs core.arrays statistics models diagnostics checks"),
+    "output": (
+        "",
+        "diagnosis runs.stored runs core.arrays statistics models models.disk diagnostics checks",
+    ),
     "plots": ("jax numpyro", "output diagnosis runs statistics checks"),
-    "numpyro_contour": ("", "output diagnosis kernels core.flattening schedules _version"),
+    "numpyro_contour": (
+        "",
+        "output diagnosis kernels models.disk core.flattening schedules _version",
+    ),
     "examples": (
         "",
         "numpyro_contour plots runs statistics core.flattening core.arrays checks schedules",

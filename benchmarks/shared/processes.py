@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -35,7 +36,7 @@ def on_hosts(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    with _virtual(devices), contextlib.ExitStack() as stack:
+    with _virtual(devices), ExitStack() as stack:
         pools = [
             stack.enter_context(
                 ProcessPoolExecutor(1, get_context("spawn"), _join, (address, hosts, host))
@@ -65,7 +66,7 @@ def _leave() -> None:
     jax.distributed.shutdown()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _virtual(devices: int) -> Iterator[None]:
     """Processes that start meanwhile have so many virtual devices."""
     before = os.environ.get("XLA_FLAGS")
@@ -78,6 +79,36 @@ def _virtual(devices: int) -> Iterator[None]:
             del os.environ["XLA_FLAGS"]
         else:
             os.environ["XLA_FLAGS"] = before
+
+
+@contextmanager
+def private_peak() -> Iterator[Callable[[], int]]:
+    """Watch the private memory of this process: its own pages, without those of mapped files.
+
+    Those of files the system takes back where memory is needed. Only Linux tells the two apart.
+
+    Returns:
+        A function that returns the peak in bytes, since it began, up to now.
+    """
+    going, peak = Event(), _private_bytes()
+
+    def watch() -> None:
+        nonlocal peak
+        while not going.wait(0.01):
+            peak = max(peak, _private_bytes())
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield lambda: peak
+    finally:
+        going.set()
+        thread.join()
+
+
+def _private_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("RssAnon")))
 
 
 def peak_bytes() -> int:

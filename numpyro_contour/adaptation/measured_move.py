@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import lax, random
@@ -33,6 +35,7 @@ from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.diffusions.leapfrog import SPREAD
+from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
 from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.schedules import Schedule
@@ -57,6 +60,7 @@ def measured_move(
     exact: bool,
     last: jax.Array | bool = False,
     adjusted: float | None = None,
+    fixed: Any = None,
 ) -> tuple[Chain, Tuning]:
     r"""One step of descent, or one Langevin step whose acceptance is measured.
 
@@ -83,6 +87,8 @@ def measured_move(
             compared: it is made on rows that are the same for all. Defaults to False.
         adjusted: where moves are accepted with probability alpha, and step sizes drawn anew as
             `leapfrog` draws them, the mean that alpha is tuned to. None (default) where not.
+        fixed: the minibatch of `fixed_rows`, where `keys` hold minibatches that were drawn ahead.
+            None (default) where they do not.
     """
     x, energy, gradient = chain.position, chain.potential_energy, chain.gradient
     noise = chain.energy_noise
@@ -90,7 +96,8 @@ def measured_move(
     by_pairs = descending & goes_by_pairs(descent, progress, exact)
     key = keys[1]
     if not exact:
-        key = lax.cond(by_pairs | (descending & last), fixed_rows, lambda k: k, key)
+        always = fixed_rows if fixed is None else lambda k: fixed
+        key = lax.cond(by_pairs | (descending & last), always, lambda k: k, key)
         energy, gradient, noise = evaluate(potential_and_grad, key, x)
     # The move is made in the coordinates that are tuned: h is the gradient there.
     frame, factor = tuning.frame, tuning.factor
@@ -233,6 +240,7 @@ def measured_draw(
     exact: bool,
     descends: jax.Array | None = None,
     adjusted: float | None = None,
+    ahead: Ahead | None = None,
 ) -> tuple[Chain, Tuning]:
     """The measured moves of a draw of descent, tuning or settling.
 
@@ -249,6 +257,7 @@ def measured_draw(
             plan of this chain.
         adjusted: where moves are accepted by Metropolis-Hastings, the mean acceptance that is aimed
             at. None (default) where they are not.
+        ahead: as for `run_window`. Defaults to None.
     """
     here = progress(plan, warmup)
     if descends is None:
@@ -265,9 +274,16 @@ def measured_draw(
             *(keys, chain, tuning, potential_and_grad, tau, descends, done, searches, exact),
             last=last,
             adjusted=adjusted,
+            fixed=fixed,
         )
         return moved, None
 
-    inputs = (random.split(key, (num_steps, 2)), jnp.arange(num_steps))
-    (chain, tuning), _ = lax.scan(move, (chain, warmup.tuning), inputs)
+    keys = two_keys(key, num_steps)
+    fixed = None
+    if ahead is not None:
+        drawn = ahead.draw(fixed_rows(keys[:1, 1]), None)
+        fixed = jax.tree.map(lambda x: x[0], drawn)
+    scan, keys = scan_of(ahead, keys, lambda next_key: two_keys(next_key, num_steps), num_steps)
+    inputs = (keys, jnp.arange(num_steps))
+    (chain, tuning), _ = scan(move, (chain, warmup.tuning), inputs)
     return chain, tuning

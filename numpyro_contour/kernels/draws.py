@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.turning import with_frames_turned
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.core.samplers.ahead import Ahead
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.jumps import jumps, no_counts
 from numpyro_contour.core.samplers.window import Jumps, Trace, Window, run_window
@@ -26,6 +28,11 @@ from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.start import find_position
 from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.rows_ahead import RowsAhead, rows_ahead
+
+# Bytes of rows on disk that are read at once, for all chains: of the present and the next steps
+# there are as many, in buffers of the host and of the device.
+_AT_ONCE = 2**26
 
 
 @dataclass(frozen=True)
@@ -35,11 +42,26 @@ class ChainDraws:
     parts: Parts
     #: the model's potential energy, None for a potential function
     potential: ModelPotential | None
+    #: chains that run together
+    chains: int = 1
 
     @property
     def exact(self) -> bool:
         """Whether potential energies are exact."""
         return self.parts.estimator(self.potential) == "full"
+
+    @cached_property
+    def rows_ahead(self) -> RowsAhead | None:
+        """How minibatches are drawn before their steps, where their rows are on disk."""
+        by_rows = self.parts.estimator(self.potential) in ("minibatch", "control_variate")
+        return rows_ahead(self.potential) if self.potential is not None and by_rows else None
+
+    def _ahead(self, rng_key: jax.Array) -> Ahead | None:
+        """The same for a draw after which the state has this key."""
+        if self.rows_ahead is None:
+            return None
+        at_once = _AT_ONCE // (self.rows_ahead.size * self.chains)
+        return Ahead(self.rows_ahead.draw, at_once, random.split(rng_key)[1])
 
     def start(self, rng_key: jax.Array, init_params: Any) -> tuple[Any, jax.Array]:
         """The first state, and whether energy and gradient are finite there."""
@@ -105,6 +127,7 @@ class ChainDraws:
                 parts.draw,
                 trust,
                 tries,
+                self._ahead(rng_key),
             )
         )
         if window.jumped is not None:
@@ -135,6 +158,7 @@ class ChainDraws:
         chain, tuning = measured_draw(
             *(key, plan, state.warmup, state.sampler.chain, energy),
             *(parts.temperature, parts.num_steps, self.exact, descends, parts.moves.aims_at),
+            self._ahead(rng_key),
         )
         warmup = end_measured_draw(
             plan,

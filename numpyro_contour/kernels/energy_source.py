@@ -14,6 +14,7 @@ from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.disk.on_disk import stored_of, with_stored
 from numpyro_contour.models.estimators import choice
 from numpyro_contour.models.estimators.callable import of_callable
 from numpyro_contour.models.estimators.exact import of_function
@@ -25,6 +26,7 @@ from numpyro_contour.models.estimators.expansions import (
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import MinibatchSize, check_minibatch_size
 from numpyro_contour.models.row_checks import check_rows
+from numpyro_contour.models.rows_ahead import check_stored
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,11 @@ class EnergySource:
         return ModelPotential.of(self.model_or_fail(), args, kwargs, self.minibatch_size)
 
     def check_rows(self, args: tuple, kwargs: dict) -> None:
-        """As `row_checks.check_rows`, where there is a model."""
+        """As `row_checks.check_rows` and `check_stored`, where there is a model."""
         if self.model is not None:
             check_rows(self.model, args, kwargs)
+            if stored_of(with_stored((args, kwargs))):
+                check_stored(self.model_potential(args, kwargs))
 
     def potential(self, args: tuple, kwargs: dict | None) -> ModelPotential | None:
         """The potential energy of the model, None for a potential function."""

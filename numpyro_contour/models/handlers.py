@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,12 @@ from jax import random
 from numpyro.distributions import biject_to
 from numpyro.infer import init_to_uniform
 
+from numpyro_contour.models.disk.stored_array import ROWS, StoredArray, subsample
+
+#: the rows of one array that stays on disk, which follow a plate: the plate's name, the array, and
+#: its rows
+Held = tuple[str, StoredArray, jax.Array]
+
 
 class subsample_rows(numpyro.primitives.Messenger):
     """Handler that gives plates the rows in `indices`, whatever their own subsample size.
@@ -20,6 +26,8 @@ class subsample_rows(numpyro.primitives.Messenger):
     Args:
         fn: a model. None (default) to use the handler as a context manager.
         indices: rows by name of plate, (n,) each. None (default) for no plate.
+        held: what arrays that stay on disk have at these rows, where it was read before. Defaults
+            to ().
 
     Example:
         >>> import jax, jax.numpy as jnp, numpyro
@@ -31,16 +39,29 @@ class subsample_rows(numpyro.primitives.Messenger):
         [7, 7, 3]
     """
 
-    def __init__(self, fn: Callable | None = None, indices: Mapping[str, jax.Array] | None = None):
+    def __init__(
+        self,
+        fn: Callable | None = None,
+        indices: Mapping[str, jax.Array] | None = None,
+        held: Sequence[Held] = (),
+    ):
         super().__init__(fn)
         self.indices = {} if indices is None else indices
+        self.held = held
 
     def process_message(self, msg: dict[str, Any]) -> None:
-        """Give a plate its rows."""
+        """Give a plate its rows, and those of an array on disk if they have been read."""
         if msg["type"] == "plate" and msg["name"] in self.indices:
             rows = self.indices[msg["name"]]
             msg["value"] = rows
             msg["args"] = (msg["args"][0], rows.shape[0])
+        if msg["type"] == ROWS:
+            array, asked = msg["args"]
+            for plate, known, rows in self.held:
+                # The plate's own indices, not what a model has computed from them.
+                if known == array and self.indices[plate] is asked:
+                    msg["value"] = rows
+        subsample(msg)
 
 
 class whole_rows(numpyro.primitives.Messenger):
@@ -61,6 +82,7 @@ class whole_rows(numpyro.primitives.Messenger):
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Give a plate its rows."""
+        subsample(msg)
         if msg["type"] != "plate":
             return
         size, minibatch = msg["args"]
@@ -79,11 +101,37 @@ class record_plates(numpyro.primitives.Messenger):
 
     def process_message(self, msg: dict[str, Any]) -> None:
         """Record a plate."""
+        subsample(msg)
         if msg["type"] == "plate":
             size, minibatch = msg["args"]
             self.plates[msg["name"]] = (size, minibatch)
             if msg["value"] is None:
                 msg["value"] = jnp.arange(minibatch)
+
+
+class record_reads(numpyro.primitives.Messenger):
+    """Handler that records what a model reads of arrays that stay on disk.
+
+    Args:
+        fn: a model whose plates have the rows of `indices`.
+        indices: those rows, by name of plate.
+    """
+
+    def __init__(self, fn: Callable, indices: Mapping[str, jax.Array]):
+        super().__init__(fn)
+        self.indices = indices
+        #: plates, and the arrays that are indexed by the plate's rows
+        self.reads: dict[tuple[str, StoredArray], None] = {}
+        #: the most rows of each array that are read at once
+        self.most: dict[StoredArray, int] = {}
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        """Record an array with its plate."""
+        if msg["type"] == ROWS:
+            array, asked = msg["args"]
+            self.most[array] = max(asked.size, self.most.get(array, 0))
+            plates = [name for name, rows in self.indices.items() if rows is asked]
+            self.reads |= {(name, array): None for name in plates}
 
 
 def initialised(model: Callable, key: jax.Array) -> Callable:

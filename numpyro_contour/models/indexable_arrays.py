@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numpyro_contour.models.disk.on_disk import with_stored
+
 
 class IndexableArray(np.ndarray):
     """A NumPy array that JAX's arrays can index, also while a function is traced.
@@ -25,9 +27,13 @@ class IndexableArray(np.ndarray):
 
 
 def indexable(arguments: Any) -> Any:
-    """Arguments of a model in which JAX's arrays can index every array of numbers."""
+    """Arguments of a model in which JAX's arrays can index every array of numbers.
+
+    Those that stay on disk are `StoredArray`s.
+    """
     return jax.tree.map(
-        lambda x: x.view(IndexableArray) if type(x) is np.ndarray and _numbers(x) else x, arguments
+        lambda x: x.view(IndexableArray) if type(x) is np.ndarray and _numbers(x) else x,
+        with_stored(arguments),
     )
 
 

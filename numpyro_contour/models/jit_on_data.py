@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from numpyro_contour.models.disk.on_disk import with_stored
+
 
 class JittedOnData:
     """A function of `(one, other, model_args, model_kwargs)`, compiled once a layout.
@@ -30,6 +32,8 @@ class JittedOnData:
 
     def __call__(self, one: Any, other: Any, model_args: tuple, model_kwargs: dict) -> Any:
         """The function at these arguments."""
+        # Arrays that stay on disk are static: each of them is equal to itself only.
+        model_args, model_kwargs = with_stored((model_args, model_kwargs))
         leaves, structure = jax.tree.flatten((model_args, model_kwargs))
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array)]
         layout = (

@@ -15,6 +15,8 @@ from numpyro.infer.util import constrain_fn, potential_energy
 
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.precision import full_precision
+from numpyro_contour.models.disk.on_disk import stored_of
+from numpyro_contour.models.disk.stored_array import StoredArray
 from numpyro_contour.models.enumeration import (
     check_groups,
     enumerated_energy,
@@ -25,6 +27,7 @@ from numpyro_contour.models.handlers import (
     initialised,
     model_trace,
     record_plates,
+    record_reads,
     subsample_rows,
 )
 from numpyro_contour.models.indexable_arrays import indexable
@@ -43,6 +46,10 @@ from numpyro_contour.models.plates import (
     plates_of,
     subsampled_plates_of,
 )
+
+#: among the indices of plates, the rows of arrays that stay on disk, in the order of
+#: `ModelPotential.reads`, where they were read with the indices
+HELD = "rows read ahead"
 
 # Combinations of rows whose energy is checked at once.
 _CHECKED_AT_ONCE = 4096
@@ -140,7 +147,22 @@ class ModelPotential:
         """The model over the given rows."""
         # A constant seed: anything random besides the latent sites must not change between steps.
         seeded = numpyro.handlers.seed(self.model, random.key(0))
-        return subsample_rows(seeded, indices)
+        if HELD not in indices:
+            return subsample_rows(seeded, indices)
+        held = [(*read, rows) for read, rows in zip(self.reads, indices[HELD])]
+        return subsample_rows(seeded, indices, held)
+
+    @property
+    def reads(self) -> tuple[tuple[str, StoredArray], ...]:
+        """Subsampled plates, and the arrays that stay on disk that follow their rows."""
+        if "reads" not in self.known:
+            first = self.plates.first_rows()
+            recorder = record_reads(subsample_rows(self.model, first), first)
+            if stored_of((self.model_args, self.model_kwargs)):
+                model_trace(recorder, self.model_args, self.model_kwargs)
+            found = [read for read in recorder.reads if read[0] in self.plates.sizes]
+            self.known["reads"] = tuple(found)
+        return self.known["reads"]
 
     @full_precision
     def at(self, position: dict, indices: Mapping[str, jax.Array]) -> jax.Array:

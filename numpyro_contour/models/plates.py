@@ -32,21 +32,25 @@ class SubsamplePlates:
     def __bool__(self) -> bool:
         return bool(self.sizes)
 
-    def draw(self, key: jax.Array) -> dict[str, jax.Array]:
+    def draw(self, key: jax.Array | Mapping[str, Any]) -> dict[str, Any]:
         """Fresh indices for each plate, uniform with replacement, in O(n).
 
         Args:
-            key: random key.
+            key: random key; or what was drawn by one before, with `drawn`, and maybe more.
 
         Returns:
             Indices of rows by name of plate, (n,) each.
         """
+        drawn = dict(key) if isinstance(key, Mapping) else self.drawn(key)
+        return drawn | self._whole_rows()
+
+    def drawn(self, key: jax.Array) -> dict[str, jax.Array]:
+        """As `draw`, without the plates that take all rows."""
         keys = [key] if len(self.sizes) == 1 else random.split(key, max(len(self.sizes), 1))
-        drawn = {
+        return {
             name: draw_indices(k, size, minibatch)
             for k, (name, (size, minibatch)) in zip(keys, self.sizes.items())
         }
-        return drawn | self._whole_rows()
 
     def first_rows(self) -> dict[str, jax.Array]:
         """Indices without randomness, for what must not depend on the data rows."""

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numpyro_contour.models.disk.on_disk import stored_of
 from numpyro_contour.models.handlers import model_trace, record_plates, subsample_rows
 from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.models.model_potential import ModelPotential
@@ -77,6 +78,8 @@ def find_row_arrays(potential: ModelPotential) -> RowArrays | str:
     if (plate,) not in potential.groups:
         return f"the subsampled plate {plate!r} has no observations"
     leaves = jax.tree.leaves((potential.model_args, potential.model_kwargs))
+    if stored_of(leaves):
+        return "its rows stay on disk, and clusters of them take all rows in memory"
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return "the values of the data are not known while JAX traces them (`jit_model_args=True`)"
     if any(number_of_devices(leaf) > 1 for leaf in leaves if isinstance(leaf, jax.Array)):

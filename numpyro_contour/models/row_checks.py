@@ -16,10 +16,12 @@ import numpy as np
 from jax.extend.core import Literal
 
 from numpyro_contour.checks import warn_user
+from numpyro_contour.models.disk.stored_array import StoredArray
 from numpyro_contour.models.handlers import (
     initialised,
     model_trace,
     record_plates,
+    record_reads,
     subsample_rows,
 )
 from numpyro_contour.models.indexable_arrays import indexable
@@ -55,15 +57,19 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
     sizes = {name: size for name, (size, _) in recorder.plates.items()}
     rows = {name: jnp.arange(n or sizes[name]) for name, (_, n) in recorder.plates.items()}
 
+    stored: set[Indexed] = set()
+
     def run(indices: dict[str, jax.Array]) -> Any:
         started = subsample_rows(initialised(model, jax.random.key(0)), indices)
-        started(*model_args, **model_kwargs)
+        reads = record_reads(started, indices)
+        reads(*model_args, **model_kwargs)
+        stored.update((plate, array.shape, 0) for plate, array in reads.reads)
         return indices
 
     traced = jax.make_jaxpr(run)(rows).jaxpr
     warned = set()
     indexed, _ = indexed_by_rows(traced, dict(zip(traced.invars, sorted(rows))))
-    for name, shape, axis in sorted(indexed):
+    for name, shape, axis in sorted(indexed | stored):
         size, length = sizes[name], shape[axis]
         array = _named(model, model_args, model_kwargs, shape)
         if size > length:
@@ -128,6 +134,6 @@ def _named(model: Callable, args: tuple, kwargs: dict, shape: tuple[int, ...]) -
     names = [
         name
         for name, value in arguments.items()
-        if isinstance(value, np.ndarray | jax.Array) and value.shape == shape
+        if isinstance(value, np.ndarray | jax.Array | StoredArray) and value.shape == shape
     ]
     return f"`{names[0]}`" if len(names) == 1 else f"an array of shape {shape}"

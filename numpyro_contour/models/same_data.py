@@ -8,12 +8,16 @@ import jax
 import numpy as np
 
 from numpyro_contour.core.arrays.hosts import everywhere
+from numpyro_contour.models.disk.on_disk import with_stored
+from numpyro_contour.models.disk.stored_array import StoredArray
 
 #: for arrays whose values this process does not have
 UNKNOWN = 0
 
 # Elements of an array that are looked at, evenly spread over it: data may be gigabytes.
 _ELEMENTS = 100_000
+# Rows of an array that stays on disk: each of them may be a page to read.
+_ROWS = 1000
 
 
 def checksum(model_args: tuple, model_kwargs: dict) -> int:
@@ -27,11 +31,13 @@ def checksum(model_args: tuple, model_kwargs: dict) -> int:
         A positive number below 2**31; `UNKNOWN` where an array is traced.
     """
     total = 0
-    for leaf in jax.tree.leaves((model_args, model_kwargs)):
+    for leaf in jax.tree.leaves(with_stored((model_args, model_kwargs))):
         if not np.ndim(leaf) or getattr(getattr(leaf, "dtype", None), "kind", "O") in "OSU":
             continue  # an option, or nothing that a model computes with
         if isinstance(leaf, jax.core.Tracer):
             return UNKNOWN
+        if isinstance(leaf, StoredArray):
+            leaf = leaf[:: 1 + len(leaf) // _ROWS]
         # Chosen where the array lies: it may be large, and on other devices or hosts.
         flat = leaf.reshape(-1) if hasattr(leaf, "reshape") else np.ravel(leaf)
         values = np.asarray(everywhere(flat[:: 1 + flat.size // _ELEMENTS]))

@@ -22,6 +22,7 @@ from numpyro_contour.runs.gradient_along_lines import gradient_along_lines
 from numpyro_contour.runs.groups import attributes, run_groups
 from numpyro_contour.runs.log_likelihood import log_likelihoods
 from numpyro_contour.runs.modes_group import modes_dataset
+from numpyro_contour.runs.observed import model_of_observations
 from numpyro_contour.statistics.arviz_versions import RunAdapter, to_datasets
 
 Result = TypeVar("Result")
@@ -89,7 +90,7 @@ def groups_of(
     weights = weights_of_run(run, theta, energy)
     groups = to_datasets(
         az.from_numpyro(
-            RunAdapter(run.named_samples, run.model, run.model_args, run.model_kwargs),
+            RunAdapter(run.named_samples, *model_of_observations(run)),
             coords=coords,
             dims=dims,
             log_likelihood=False,
@@ -146,7 +147,8 @@ def _log_likelihood(run: FinishedRun, draws: xr.Dataset, observed: xr.Dataset | 
     if run.model is None or observed is None:
         raise ValueError(
             "`log_likelihood` takes True only for a model with observations, but this run has "
-            "none: it was given `potential_fn`, or the model observes nothing."
+            "none: it was given `potential_fn`, or the model observes nothing, or so many values "
+            "that stay on disk that they have no group `observed_data`."
         )
     values = log_likelihoods(run)
     data = {

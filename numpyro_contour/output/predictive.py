@@ -10,6 +10,7 @@ import numpy as np
 from numpyro.infer import MCMC, Predictive
 
 from numpyro_contour import checks
+from numpyro_contour.models.disk.on_disk import IN_MEMORY, stored_of
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.output.chosen_chains import chosen_places
 from numpyro_contour.output.weighted_samples import weighted_samples
@@ -94,4 +95,10 @@ def predictive(
             f"predictive(mcmc, rng_key, *model_args); the model says: {error}."
         ) from None
     model_args, model_kwargs = indexable((model_args, model_kwargs))
+    for array in stored_of((model_args, model_kwargs)):
+        if array.nbytes >= IN_MEMORY:
+            raise ValueError(
+                f"`model_args` takes data that fit into memory, since all rows are predicted at "
+                f"once, but got {array!r} on disk. Predict some rows, `X[:1000]`."
+            )
     return predict(rng_key, *model_args, **model_kwargs)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour.checks import warn_user
-from numpyro_contour.output.stored_array import variable_of
+from numpyro_contour.output.stored_draws import variable_of
 from numpyro_contour.runs.draw_temperatures import are_final
 from numpyro_contour.runs.groups import acceptance_rate, add_swaps, diverging
 from numpyro_contour.runs.stored.identity import differences

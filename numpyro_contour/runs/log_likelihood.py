@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 
 from numpyro_contour.core.arrays.hosts import everywhere
+from numpyro_contour.models.disk.on_disk import stored_of
+from numpyro_contour.models.handlers import subsample_rows
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.runs.chunks import chunks
@@ -26,30 +29,57 @@ def log_likelihoods(run: FinishedRun) -> dict[str, np.ndarray]:
             be conditional on values of theirs that were never drawn.
     """
     args, kwargs = indexable((run.model_args, run.model_kwargs))
-    if run.potential(args, kwargs).first_available_dim is not None:
+    potential = run.potential(args, kwargs)
+    if potential.first_available_dim is not None:
         raise ValueError(
             "`log_likelihood` takes True only for models without enumerated discrete variables: "
             "the rows' likelihoods are sums over them. Write the mixture as "
             "`dist.MixtureSameFamily`."
         )
 
-    def of_draws(draws: dict[str, jax.Array], _: Any, args: tuple, kwargs: dict) -> dict:
+    def of_draws(
+        draws: dict[str, jax.Array], indices: dict[str, Any], args: tuple, kwargs: dict
+    ) -> dict[str, jax.Array]:
         args, kwargs = indexable((args, kwargs))
-        return numpyro.infer.log_likelihood(run.model, draws, *args, **kwargs)
+        model = subsample_rows(run.model, indices)
+        return numpyro.infer.log_likelihood(model, draws, *args, **kwargs)
 
     samples = {name: x.reshape(-1, *x.shape[2:]) for name, x in run.samples.items()}
     draws = len(next(iter(samples.values())))
     first = jax.tree.map(lambda x: x[:1], samples)
-    one = jax.eval_shape(lambda draws: of_draws(draws, None, args, kwargs), first)
+    one = jax.eval_shape(lambda draws: of_draws(draws, {}, args, kwargs), first)
     values = sum(site.size for site in one.values())
     at_once = max(1, _VALUES_A_CHUNK // max(values, 1))
     compiled = JittedOnData(of_draws)
     result = {name: np.empty((draws, *site.shape[1:]), site.dtype) for name, site in one.items()}
+    plates = potential.plates.sizes
+    pieces: list[dict[str, Any]] = [{}]
+    axes: dict[str, int] = {}
+    if stored_of((args, kwargs)) and len(plates) == 1:
+        ((plate, (size, _)),) = plates.items()
+        of_rows = lambda indices: of_draws(first, indices, args, kwargs)
+        axes = _axes_of_rows(jax.eval_shape(of_rows, {plate: jnp.arange(2)}), one)
+        pieces = [{plate: part} for part in chunks(size, _VALUES_A_CHUNK)]
     for rows in chunks(draws, at_once):
         chosen = {name: x[rows] for name, x in samples.items()}
-        part = everywhere(compiled(chosen, None, run.model_args, run.model_kwargs))
-        for name, site in part.items():
-            result[name][rows] = site
+        for piece in pieces:
+            indices = {plate: jnp.arange(part.start, part.stop) for plate, part in piece.items()}
+            part = everywhere(compiled(chosen, indices, run.model_args, run.model_kwargs))
+            for name, site in part.items():
+                place = [rows, *[slice(None)] * (site.ndim - 1)]
+                if name in axes:
+                    place[axes[name]] = next(iter(piece.values()))
+                result[name][tuple(place)] = site
     return {
         name: site.reshape(run.num_chains, -1, *site.shape[1:]) for name, site in result.items()
+    }
+
+
+def _axes_of_rows(some: dict, whole: dict) -> dict[str, int]:
+    """The axis of each observed site along which rows are, by its shapes for some and for all."""
+    return {
+        name: axis
+        for name, site in whole.items()
+        for axis, (n, size) in enumerate(zip(some[name].shape, site.shape))
+        if n != size
     }

@@ -55,6 +55,7 @@ def test_names_and_questions_name_benchmarks(capsys):
         "posteriordb",
         "minibatches.modes_of_rows",
         "minibatches.peers_on_rows",
+        "cost.large_data",
     ],
 )
 def test_quick_forms_write_their_sections(name, tmp_path):

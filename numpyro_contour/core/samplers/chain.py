@@ -20,7 +20,8 @@ from numpyro_contour.core.samplers.guard import (
 from numpyro_contour.schedules import Schedule
 
 #: `(key, position) -> (potential energy, gradient)`, or estimates of them from a fresh minibatch,
-#: and then perhaps as a third the variance of the energy's noise
+#: and then perhaps as a third the variance of the energy's noise. Instead of the key it may be
+#: given what was drawn by it before: see `Ahead`
 PotentialAndGrad = Callable[[jax.Array, Any], tuple[Any, ...]]
 
 
@@ -45,6 +46,8 @@ class Sampler(NamedTuple):
     #: `(state, chain) -> state`, the state after a jump of the chain between its own steps; None
     #: where that is `relocate`
     jump_to: Callable[[Any, Any], Any] | None = None
+    #: `(key) -> keys` of the evaluations of a step, along a leading axis; None where there is one
+    energy_keys: Callable[[jax.Array], jax.Array] | None = None
 
 
 class Draw(NamedTuple):

@@ -186,14 +186,19 @@ def replica_exchange(
             before.memory, after.position, before.gradient, after.gradient, step
         )
 
+    def energy_keys(key: jax.Array) -> jax.Array:
+        return random.split(key, num_replicas)
+
     def step(
         keys: jax.Array, state: ReplicaExchangeSamplerState, potential_and_grad: PotentialAndGrad
     ) -> ReplicaExchangeSamplerState:
         keys_move = random.split(keys[0], num_replicas + 1)
-        keys_energy = random.split(keys[1], num_replicas)
+        # A key, or what was drawn by those of all replicas before.
+        is_key = isinstance(keys[1], jax.Array)
+        keys_energy = energy_keys(keys[1]) if is_key else keys[1]
 
         def move(key_move: jax.Array, key_energy: jax.Array, chain: Chain, tau: jax.Array) -> Chain:
-            both = jnp.stack([key_move, key_energy])
+            both: Any = key_move, key_energy
             at = lambda steps: tau
             moved = both, chain, potential_and_grad, diffusion, step_size, at
             return advance(*moved, 1.0) if diffusion.accept is None else advance_adjusted(*moved)
@@ -240,7 +245,7 @@ def replica_exchange(
         walkers = first_walkers(num_replicas)._replace(round_trips=state.walkers.round_trips)
         return state._replace(chain=chain, hotter=hotter, walkers=walkers)
 
-    return Sampler(init, step, observe, relocate)
+    return Sampler(init, step, observe, relocate, energy_keys=energy_keys)
 
 
 def shift_energies(

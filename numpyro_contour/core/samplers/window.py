@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
+from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.jumps import Jump, JumpCounts
 
@@ -75,6 +76,7 @@ def run_window(
     draw: str,
     trust: jax.Array | float = 1.0,
     jumps: Jumps | None = None,
+    ahead: Ahead | None = None,
 ) -> tuple[Any, Window]:
     r"""`num_steps` steps of a sampler, and the one draw that stands for them.
 
@@ -98,6 +100,8 @@ def run_window(
         trust: :math:`\rho` in [0, 1], the share of the variation of log weights that is not noise.
             Defaults to 1.
         jumps: tries to jump between known modes. None (default) for none.
+        ahead: draws what evaluations take for many steps at once. None (default) for evaluations
+            that draw it themselves.
 
     Returns:
         `(state, window)`: the state after the steps, and the `Window`.
@@ -119,12 +123,19 @@ def run_window(
         ((2,), (10,))
     """
     key_steps, key_offers = random.split(key)
-    keys = random.split(key_steps, (num_steps, 2))
+    if ahead is not None and sampler.energy_keys is not None:
+        ahead = ahead.of_several(sampler.energy_keys)
+    scan, keys = scan_of(
+        ahead,
+        two_keys(key_steps, num_steps),
+        lambda next_key: two_keys(random.split(next_key)[0], num_steps),
+        num_steps if jumps is None else num_steps // jumps.made.shape[0],
+    )
 
     def walk(move: Callable, carry: tuple, inputs: Any) -> tuple[tuple, Trace, JumpCounts | None]:
         """All steps, each a `move` of a carry that begins with the state, and tries between."""
         if jumps is None:
-            carry, trace = lax.scan(move, carry, inputs)
+            carry, trace = scan(move, carry, inputs)
             return carry, trace, None
         tries = jumps.made.shape[0]
 
@@ -137,7 +148,7 @@ def run_window(
 
             # The same for all chains, so that what is not tried costs nothing.
             state, counts = lax.cond(tries_now, jump, lambda state: (state, counts), carry[0])
-            carry, trace = lax.scan(move, (state, *carry[1:]), inputs)
+            carry, trace = scan(move, (state, *carry[1:]), inputs)
             return (carry, counts), trace
 
         parted = jax.tree.map(lambda x: x.reshape(tries, -1, *x.shape[1:]), inputs)
@@ -151,11 +162,12 @@ def run_window(
 
     if num_steps == 1 or draw == "last":
 
-        def move(carry: tuple, keys: jax.Array) -> tuple[tuple, Trace]:
+        def move(carry: tuple, inputs: tuple) -> tuple[tuple, Trace]:
+            keys, _ = inputs
             state = sampler.step(keys, carry[0], potential_and_grad)
             return (state,), _traced(state, sampler.observe(state))
 
-        (state,), trace, counts = walk(move, (state,), keys)
+        (state,), trace, counts = walk(move, (state,), (keys, None))
         record = sampler.observe(state)
         return state, Window(record, record.log_weight, trace, counts)
 

@@ -12,7 +12,7 @@ from xarray.core import indexing
 from numpyro_contour.runs.stored.store import RunStore
 
 
-class StoredArray(BackendArray):
+class StoredDraws(BackendArray):
     """The draws of a stored run by name, as many as there were when it was opened."""
 
     def __init__(self, store: RunStore, name: str):
@@ -34,7 +34,7 @@ class StoredArray(BackendArray):
 
 def variable_of(store: RunStore, name: str) -> xr.Variable:
     """An array (chains, draws, ...) of a store that is not read yet."""
-    array = StoredArray(store, name)
+    array = StoredDraws(store, name)
     of_variable = name.split("/", 1)[1]
     rest = [f"{of_variable}_dim_{i}" for i in range(len(array.shape) - 2)]
     return xr.Variable(("chain", "draw", *rest), indexing.LazilyIndexedArray(array))
