@@ -114,9 +114,9 @@ sections, with `--quick` in a short form. Every number is printed by the scripts
 [Which sampler?](which.md) says when to state a `barrier`, and [Warm-up](choosing.md) says what it
 decides.
 
-All runs here are with `jumps=False`: they show what climbs reach by themselves. A crossing is a
-change of mode from one draw to the next. Crossings within the steps of one draw are
-not seen. Half of the gradients are warm-up, and only the draws after it count.
+All runs here are with `jumps=False`, but where a row says so: they show what climbs reach by
+themselves. A crossing is a change of mode from one draw to the next. Crossings within the steps of
+one draw are not seen. Half of the gradients are warm-up, and only the draws after it count.
 
 """,
     "cost.md": """\
