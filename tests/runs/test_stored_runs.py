@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import models
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 import xarray as xr
 import zarr.storage
@@ -23,6 +25,7 @@ from numpyro_contour import (
     ReplicaExchangeSGLD,
     diagnose,
     expectation,
+    on_disk,
     plots,
     resample,
     run_stored,
@@ -470,3 +473,31 @@ def test_minibatches_and_a_tuned_warmup(tmp_path, name):
     for name, group in in_memory.items():
         xr.testing.assert_allclose(found[name], group, rtol=1e-4)
         xr.testing.assert_allclose(of_mcmc[name], group, rtol=1e-4)
+
+
+def on_rows(rows, likelihood="normal"):
+    mean = numpyro.sample("mean", dist.Normal(0, 1).expand([2]).to_event(1))
+    family = {"normal": dist.Normal, "laplace": dist.Laplace}[likelihood]
+    with numpyro.plate("rows", len(rows), subsample_size=10) as idx:
+        numpyro.sample("y", family(mean, 1).to_event(1), obs=rows[idx])
+
+
+@pytest.mark.slow
+@pytest.mark.quick_compilation
+def test_data_that_stay_on_disk_and_options_that_are_no_arrays(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+
+    def mcmc(samples):
+        kernel = SGLD(on_rows, step_size=1e-4, num_steps=3, energy="minibatch")
+        return MCMC(kernel, num_warmup=2, num_samples=samples, progress_bar=False)
+
+    for samples in (6, 9):
+        mcmc_on_disk = mcmc(samples)
+        data = on_disk(tmp_path / "rows.npy")
+        run_stored(mcmc_on_disk, tmp_path / "run.zarr", KEY, data, likelihood="normal")
+    in_memory = mcmc(9)
+    in_memory.run(KEY, rows)
+    assert_same_run(mcmc_on_disk, in_memory)
+    with pytest.raises(ValueError, match=r"`likelihood` is 'normal' there and 'laplace' here"):
+        run_stored(mcmc(9), tmp_path / "run.zarr", KEY, data, likelihood="laplace")

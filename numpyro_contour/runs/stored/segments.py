@@ -41,7 +41,8 @@ class Segments:
         self.fields = tuple(dict.fromkeys(n for n in named if not n.startswith(excluded)))
         self._left_out = [n.removeprefix(excluded) for n in named if n.startswith(excluded)]
         one = first if mcmc.num_chains == 1 or self._is_batch else _chain(first, 0)
-        self._blank = jax.eval_shape(self._collected, one, self._data)
+        # Arguments of the model need not be arrays.
+        self._blank = jax.eval_shape(lambda state: self._collected(state, self._data), one)
         #: what is collected of a draw, by field
         self.layout = {name: self._blank[0][name] for name in self.fields}
         leaves = jax.tree.leaves(self._blank)
