@@ -44,6 +44,7 @@ WITHOUT_FORMULA = {
         "print_summary",
     ),
     "counts, or takes things from one place to another": (
+        "run_stored",
         "diagnostics.round_trips",
         "models.model_potential.constrained",
         "models.handlers.",
@@ -92,6 +93,7 @@ WITHOUT_SOURCE = {
     "made for this package": (
         "plots.",
         "diagnose",
+        "run_stored",
         "to_inference_data",
         "core.flattening.widening_partition.WideningPartition",
         "core.flattening.theta.initial_theta",
