@@ -20,7 +20,8 @@ SHARE = 6 / 7
 
 def error(values: np.ndarray) -> str:
     """The mean over runs and its standard error."""
-    return f"{values.mean():.3f} ± {standard_error(values):.3f}"
+    form = ".3f" if values.mean() < 1e4 else ".0e"  # of chains that have left for infinity
+    return f"{values.mean():{form}} ± {standard_error(values):{form}}"
 
 
 def figure_of(target: Target, outcome: Outcome) -> np.ndarray:

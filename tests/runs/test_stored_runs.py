@@ -133,7 +133,7 @@ def copy(whole, tmp_path):
         in_second_tier(1, {"thinning": 2}),
         in_second_tier(1, {"jit_model_args": True}),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else None,
+    ids=["one", "vectorized", "sequential", "vmap", "thinning", "jit_model_args"],
 )
 def test_the_draws_are_those_of_the_mcmc(tmp_path, chains, more):
     mcmc = stored(tmp_path / "run.zarr", plain, chains=chains, **more)
