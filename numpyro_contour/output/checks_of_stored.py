@@ -23,7 +23,11 @@ _OBSERVED = 10_000_000
 
 
 def checks_of(
-    store: RunStore, stats: SegmentStats, layout: Mapping[str, Any], state: Any
+    store: RunStore,
+    stats: SegmentStats,
+    layout: Mapping[str, Any],
+    state: Any,
+    quickly: bool = False,
 ) -> dict[str, xr.Dataset]:
     """The groups without draws, from at most 2,000 draws of each chain, evenly spaced.
 
@@ -32,6 +36,7 @@ def checks_of(
         stats: what makes a finished run of some of its draws.
         layout: what is collected of a draw.
         state: the last state.
+        quickly: without what programs are compiled for. Defaults to False.
     """
     kept = store.progress.kept
     stride = -(-kept // _DRAWS)
@@ -41,7 +46,7 @@ def checks_of(
     if FULL_ENERGY in store.names("stats"):
         found = (store.chosen(f"stats/{name}", numbers) for name in (FULL_ENERGY, FULL_NOISE))
         run.computed["full_energies"] = FullEnergies(*found)
-    groups = groups_of(run)
+    groups = groups_of(run, quickly=quickly)
     kept_groups = {"layout": _layout(groups["posterior"])}
     for name, group in groups.items():
         if not is_weighted(name, group) and group.nbytes <= _OBSERVED * 8:

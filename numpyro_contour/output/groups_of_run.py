@@ -82,8 +82,9 @@ def groups_of(
     posterior_predictive: Mapping[str, Any] | None = None,
     predictions: Mapping[str, Any] | None = None,
     constant_data: Mapping[str, Any] | None = None,
+    quickly: bool = False,
 ) -> dict[str, xr.Dataset]:
-    """As `groups_with_warning`, without the warning."""
+    """As `groups_with_warning`, without the warning; `quickly` without all that is compiled."""
     checks.boolean("log_likelihood", log_likelihood)
     if not isinstance(collect_theta, bool):
         checks.integer("collect_theta", collect_theta, at_least=1)
@@ -111,10 +112,14 @@ def groups_of(
     groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
     # Programs are compiled for these, which takes longer than all else.
     for name, made in (
-        ("equipartition", equipartition),
-        ("gradient", gradient_along_lines),
-        ("curvature", curvature),
-        ("modes", modes_dataset),
+        ()
+        if quickly
+        else (
+            ("equipartition", equipartition),
+            ("gradient", gradient_along_lines),
+            ("curvature", curvature),
+            ("modes", modes_dataset),
+        )
     ):
         of_draws = functools.partial(made, run, weights.log_weights)
         found = _once(run, (name, theta, energy), of_draws)

@@ -198,14 +198,19 @@ class _Driver:
     def _check(self, state: Any, ended: bool) -> None:
         """What is found of the draws so far, where the run is over or that is cheap by now."""
         since = of_the_first(time.monotonic() - self._checked)
-        if not ended and since < _CHECKS_SHARE * self._seconds_of_checks:
+        # Readers need the first ones soon, and the rest when they are cheap by then.
+        quickly = not ended and not self._store.checks
+        if not (ended or quickly) and since < _CHECKS_SHARE * self._seconds_of_checks:
             return
         begin = time.monotonic()
-        groups = checks_of(self._store, self._stats, self._segments.layout, everywhere(state))
+        groups = checks_of(
+            self._store, self._stats, self._segments.layout, everywhere(state), quickly
+        )
         by_the_first(self._store.write_checks, groups)
         _seen_by_all(self._store)
-        self._checked = time.monotonic()
-        self._seconds_of_checks = of_the_first(self._checked - begin)
+        if not quickly:
+            self._checked = time.monotonic()
+            self._seconds_of_checks = of_the_first(self._checked - begin)
 
 
 class _Lengths:

@@ -222,6 +222,10 @@ def test_ctrl_c_keeps_what_is_in_the_store(tmp_path, whole, monkeypatch):
         patched.setattr(RunStore, "append", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_stored(mcmc, path, KEY, segment_draws=SEGMENT, init_params=START)
+    groups = to_datasets(to_inference_data(path))  # before the run has been checked
+    assert groups["energy_partition"]["theta"].shape == (1, 20)
+    assert groups["posterior"].attrs["kernel"] == "ContourSGLD"
+    assert diagnose(path).to_dict()
     kept = mcmc.get_samples()["b"]
     assert len(kept) == 2 * SEGMENT  # after two segments of warm-up
     assert int(mcmc.last_state.steps) == (40 + 2 * SEGMENT) * 3
