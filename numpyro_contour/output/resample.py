@@ -150,6 +150,8 @@ def groups_of_run(data: Any) -> dict[str, xr.Dataset]:
     for name in ("posterior", "sample_stats"):
         if name not in groups:
             raise ValueError(f"`data` takes {takes}, but it has no group {name!r}.")
+    if not groups["posterior"].data_vars:
+        raise ValueError(f"`data` takes {takes}, but its group 'posterior' has no variables.")
     if "log_weight" not in groups["sample_stats"]:
         raise ValueError(
             f"`data` takes {takes}, but its group 'sample_stats' has no `log_weight`: "

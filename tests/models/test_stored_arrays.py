@@ -159,7 +159,8 @@ def test_energies_are_those_of_the_array_in_memory(model):
         potential = ModelPotential.of(model, data)
         drawn = jax.jit(potential.minibatch)(jax.random.key(0), {"slope": jnp.array(0.3)})
         energies.append((drawn, jax.jit(potential.full)({"slope": jnp.array(0.3)})))
-    np.testing.assert_array_equal(*energies)
+    # Summed by other programs: a last bit of float32 may differ.
+    np.testing.assert_allclose(*energies, rtol=1e-6)
 
 
 # --------------------------------------------------------------------------- rows read before
