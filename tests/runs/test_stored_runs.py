@@ -339,7 +339,7 @@ def test_other_data_are_refused(tmp_path):
     run(y)
     with pytest.raises(ValueError, match="values of the data differ"):
         run(y + 1)
-    with pytest.raises(ValueError, match=r"`args.0` is float32\[100\] there and float32\[50\]"):
+    with pytest.raises(ValueError, match=r"`args\[0\]` is float32\[100\] there and float32\[50\]"):
         run(y[:50])
 
 
@@ -475,8 +475,10 @@ def test_minibatches_and_a_tuned_warmup(tmp_path, name):
         of_mcmc = to_datasets(to_inference_data(one))
     found = to_datasets(to_inference_data(path))
     for name, group in in_memory.items():
-        xr.testing.assert_allclose(found[name], group, rtol=1e-4)
-        xr.testing.assert_allclose(of_mcmc[name], group, rtol=1e-4)
+        # Rows of a normal are alike to second order: what is left of the noise, 1e-5 nats, is the
+        # rounding of energies, which are summed over as many draws at once as a segment has.
+        xr.testing.assert_allclose(found[name], group, rtol=1e-4, atol=1e-4)
+        xr.testing.assert_allclose(of_mcmc[name], group, rtol=1e-4, atol=1e-4)
 
 
 def on_rows(rows, likelihood="normal"):
@@ -505,3 +507,56 @@ def test_data_that_stay_on_disk_and_options_that_are_no_arrays(tmp_path):
     assert_same_run(mcmc_on_disk, in_memory)
     with pytest.raises(ValueError, match=r"`likelihood` is 'normal' there and 'laplace' here"):
         run_stored(mcmc(9), tmp_path / "run.zarr", KEY, data, likelihood="laplace")
+
+
+def assert_same_groups(path, mcmc):
+    """A store says of a run what is said of it in memory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        in_memory = to_datasets(to_inference_data(mcmc))
+    found = to_datasets(to_inference_data(path))
+    assert found.keys() == in_memory.keys()
+    for name, group in in_memory.items():
+        xr.testing.assert_allclose(found[name], group, rtol=1e-4)
+
+
+def test_draws_at_other_temperatures_have_no_weight_in_a_store(tmp_path):
+    """Segments do not know what temperature the last draw will have."""
+
+    def cooling():
+        return SGLD(
+            potential_fn=energy,
+            step_size=0.1,
+            num_steps=3,
+            preconditioner="identity",
+            temperature=lambda step: jnp.where(step < 240, 2.0, 1.0),
+        )
+
+    mcmc = stored(tmp_path / "run.zarr", cooling)
+    weights = to_datasets(to_inference_data(tmp_path / "run.zarr"))["weighted_sample_stats"]
+    # 40 draws of warm-up and 40 of those that are kept end by step 240.
+    assert int(np.isneginf(weights["log_weight"]).sum()) == 40
+    assert_same_groups(tmp_path / "run.zarr", mcmc)
+
+
+@pytest.mark.slow
+@pytest.mark.quick_compilation
+def test_modes_of_a_run_in_a_store(tmp_path):
+    """The masses are those of all draws, whose modes are told segment by segment."""
+
+    def two_modes(z):
+        return -jnp.logaddexp(-jnp.sum((z - 4) ** 2) / 2, np.log(1.5) - jnp.sum((z + 4) ** 2) / 2)
+
+    layout = {"num_chains": 4, "chain_method": "vectorized", "progress_bar": False}
+    start = jnp.tile(jnp.array([[4.0], [-4.0]]), (2, 2))
+
+    def mcmc():
+        return MCMC(SGLD(potential_fn=two_modes), num_warmup=100, num_samples=60, **layout)
+
+    one, path = mcmc(), tmp_path / "run.zarr"
+    run_stored(one, path, KEY, init_params=start, segment_draws=25)
+    groups = to_datasets(to_inference_data(path))
+    assert groups["modes"].sizes["mode"] == 2
+    other = mcmc()
+    other.run(KEY, init_params=start)
+    assert_same_groups(path, other)

@@ -61,7 +61,8 @@ def identity(
             "density": _program(kernel, args, kwargs, like),
         },
         "draws": _shapes(of_chain),
-        "data": _shapes({"args": args, **kwargs}) | {"values": checksum(args, kwargs)},
+        "arguments": _shapes({f"args[{n}]": x for n, x in enumerate(args)}) | _shapes(kwargs),
+        "data": {"values": checksum(args, kwargs)},
         "versions": {
             "numpyro_contour": __version__,
             "jax": jax.__version__,
@@ -78,15 +79,15 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """
     found = []
     same_versions = kept["versions"]["jax"] == now["versions"]["jax"]
-    for part in ("run", "settings", "model", "draws", "data"):
+    for part in ("run", "settings", "model", "draws", "arguments", "data"):
         for name in {**kept[part], **now[part]}:
             here, there = (x[part].get(name, "missing") for x in (now, kept))
-            if here == there or (name == "density" and not same_versions):
+            if here == there or ((part, name) == ("model", "density") and not same_versions):
                 continue
-            if name == "density":
-                found.append("the density of the model differs")
-            elif name == "values":
+            if part == "data":
                 found.append("the values of the data differ")
+            elif name == "density":
+                found.append("the density of the model differs")
             else:
                 found.append(f"`{name}` is {there} there and {here} here")
     return found

@@ -28,20 +28,11 @@ class LazyStates(Mapping):
 
     def __getitem__(self, field: str) -> Any:
         """The draws, or what was collected with them."""
-        like = self._layout[field]
         store = RunStore.open(self._path)
-        if field == next(iter(self._layout)):
-            names = [f"posterior/{name}" for name in leaf_names(like)]
-        else:
-            names = [f"fields/{name}" for name in leaf_names({field: like})]
-        known = set(store.names("posterior"))
-        leaves = []
-        for name in names:
-            if name == f"posterior/{WEIGHT_SITE}" and WEIGHT_SITE not in known:
-                name = f"fields/{WEIGHT_SITE}"
-            values = store.draws(name)
-            leaves.append(values if self._by_chain else values.reshape(-1, *values.shape[2:]))
-        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+        arrays = [store.draws(name) for name in _names(store, self._layout, field)]
+        if not self._by_chain:
+            arrays = [x.reshape(-1, *x.shape[2:]) for x in arrays]
+        return jax.tree.unflatten(jax.tree.structure(self._layout[field]), arrays)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layout)
@@ -54,14 +45,21 @@ def chosen_states(
     store: RunStore, layout: Mapping[str, Any], numbers: np.ndarray
 ) -> dict[str, Any]:
     """Some draws of all chains with what was collected, by field."""
-    found = {}
-    known = set(store.names("posterior"))
-    for place, (field, like) in enumerate(layout.items()):
-        group = "fields" if place else "posterior"
-        names = leaf_names({field: like}) if place else leaf_names(like)
-        leaves = []
-        for name in names:
-            of_weight = not place and name == WEIGHT_SITE and name not in known
-            leaves.append(store.chosen(f"{'fields' if of_weight else group}/{name}", numbers))
-        found[field] = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    return found
+    return {
+        field: jax.tree.unflatten(
+            jax.tree.structure(like),
+            [store.chosen(name, numbers) for name in _names(store, layout, field)],
+        )
+        for field, like in layout.items()
+    }
+
+
+def _names(store: RunStore, layout: Mapping[str, Any], field: str) -> list[str]:
+    """The names under which the leaves of a field are stored; the first field is the draws."""
+    if field != next(iter(layout)):
+        return [f"fields/{name}" for name in leaf_names({field: layout[field]})]
+    names = leaf_names(layout[field])
+    if WEIGHT_SITE in names and WEIGHT_SITE not in store.names("posterior"):
+        # It is kept once, among the fields.
+        return [f"fields/{x}" if x == WEIGHT_SITE else f"posterior/{x}" for x in names]
+    return [f"posterior/{name}" for name in names]
