@@ -263,14 +263,41 @@ def test_a_torn_last_segment_is_made_again(copy, whole):
     (chunk,) = (copy / "state" / slot / "c").rglob("*")
     chunk.write_bytes(chunk.read_bytes()[:100])
     with pytest.warns(UserWarning, match="last segment of the store is torn"):
-        stored(copy)
+        mcmc = stored(copy)
     assert_same_arrays(arrays_of(whole), arrays_of(copy))
+    assert int(mcmc.last_state.steps) == (40 + 100) * 3
     for slot in "ab":
         (chunk,) = (copy / "state" / slot / "c").rglob("*")
         chunk.write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"state .* is not the one that was written"):
         stored(copy, samples=130)
     assert to_inference_data(copy)["posterior"]["b"].shape == (1, 100)
+
+
+def test_the_state_of_another_segment_is_told_by_its_check_sum(copy, whole):
+    """As where a disk kept an older file: it can be read, but is not the one that was written."""
+    root = zarr.open_group(copy, mode="r+")
+    last, before = "ab"[:: 1 if root.attrs["progress"]["segments"] % 2 == 0 else -1]
+    older = root["state"][before][:]
+    root["state"].create_array(last, data=older, chunks=older.shape, overwrite=True)
+    with pytest.warns(UserWarning, match="last segment of the store is torn"):
+        mcmc = stored(copy)
+    assert int(mcmc.last_state.steps) == (40 + 100) * 3
+    assert_same_arrays(arrays_of(whole), arrays_of(copy))
+
+
+def test_what_a_run_is_writing_is_not_read_yet(copy, whole):
+    root = zarr.open_group(copy, mode="r+")
+    for name in ("posterior/a", "posterior/b"):
+        array = root[name]
+        array.resize((1, 105, *array.shape[2:]))
+        array[:, 100:] = 7.0
+    for name in ("a", "b"):
+        one, other = (
+            to_datasets(to_inference_data(path))["weighted_posterior"][name].values
+            for path in (copy, whole)
+        )
+        np.testing.assert_array_equal(one, other)
 
 
 def test_checks_that_are_torn_are_made_again(copy):
