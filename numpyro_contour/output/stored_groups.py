@@ -27,9 +27,9 @@ from numpyro_contour.statistics.weights import normalised
 _INNER = (LOWEST_TEMPERATURE, FULL_ENERGY, FULL_NOISE)
 # What runs of one model may differ in, to be chains of one run.
 _OF_A_RUN = ("key", "num_chains", "init_params", "chain_method")
-# What was found of all chains of a run together.
+# What was found of all chains of a run together, and labels by it.
 _OF_ALL_CHAINS = ("equipartition", "gradient", "modes")
-_OF_ALL_CHAINS_TOO = ("mode",)
+_LABELS = ("mode",)
 
 
 def names_stores(data: Any) -> bool:
@@ -81,7 +81,7 @@ def _joined(groups: list[xr.Dataset], draws: int) -> xr.Dataset:
         return groups[0]
     if "draw" in groups[0].dims:
         groups = [group.isel(draw=slice(0, draws)) for group in groups]
-    groups = [group.drop_vars([n for n in _OF_ALL_CHAINS_TOO if n in group]) for group in groups]
+    groups = [group.drop_vars([n for n in _LABELS if n in group]) for group in groups]
     found = xr.concat(groups, "chain", coords="minimal", compat="override", join="override")
     return found.assign_coords(chain=np.arange(found.sizes["chain"]))
 
