@@ -25,7 +25,7 @@ def alone(function: Callable[..., Result], *arguments: Any) -> Result:
 
 def on_devices(devices: int, function: Callable[..., Result], *arguments: Any) -> Result:
     """The result of a function in a separate process with so many virtual devices."""
-    with _virtual(devices):
+    with xla_flags(_virtual(devices)):
         return alone(function, *arguments)
 
 
@@ -36,7 +36,7 @@ def on_hosts(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    with _virtual(devices), ExitStack() as stack:
+    with xla_flags(_virtual(devices)), ExitStack() as stack:
         pools = [
             stack.enter_context(
                 ProcessPoolExecutor(1, get_context("spawn"), _join, (address, hosts, host))
@@ -66,12 +66,15 @@ def _leave() -> None:
     jax.distributed.shutdown()
 
 
+def _virtual(devices: int) -> str:
+    return f"--xla_force_host_platform_device_count={devices}"
+
+
 @contextmanager
-def _virtual(devices: int) -> Iterator[None]:
-    """Processes that start meanwhile have so many virtual devices."""
+def xla_flags(flags: str) -> Iterator[None]:
+    """Processes that start meanwhile give XLA these flags too."""
     before = os.environ.get("XLA_FLAGS")
-    number = f"--xla_force_host_platform_device_count={devices}"
-    os.environ["XLA_FLAGS"] = f"{before or ''} {number}"
+    os.environ["XLA_FLAGS"] = f"{before or ''} {flags}"
     try:
         yield
     finally:

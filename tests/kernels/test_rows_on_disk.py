@@ -136,7 +136,7 @@ from numpyro.infer import MCMC
 from numpyro_contour import SGLD, weighted_samples
 
 path, stays = sys.argv[1], sys.argv[2] == "disk"
-N = 9_000_000
+N = 4_000_000
 array = np.lib.format.open_memmap(path, "w+", np.float32, (N, 8))
 rng = np.random.default_rng(0)
 for begin in range(0, N, 500_000):
@@ -169,7 +169,7 @@ def watch():
 
 
 def run(X):
-    kernel = SGLD(model, energy="control_variate", step_size=1e-9, num_steps=10, chunk_bytes=2**24)
+    kernel = SGLD(model, energy="control_variate", step_size=1e-9, num_steps=10, chunk_bytes=2**23)
     mcmc = MCMC(kernel, num_warmup=12, num_samples=5, progress_bar=False)
     mcmc.run(jax.random.key(0), X)
     return mcmc
