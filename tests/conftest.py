@@ -1,5 +1,6 @@
 """Fixtures that several test modules share."""
 
+import ctypes
 import os
 import platform
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 CACHE = Path(__file__).parents[1] / ".jax-cache"
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 CACHE_BYTES = 500e6  # all tests on one Python write 120 MB
+MEMORY = 1.2e9  # bytes of a worker from which on compiled programs are forgotten
 
 
 def processor():
@@ -88,13 +90,21 @@ def pytest_runtest_setup(item):
         jax.clear_caches()
 
 
+def memory():
+    """The bytes of memory that only this process has; 0 where the system does not say."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return 1024 * next((int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _few_programs():
-    """Compiled programs take memory, 1 GB for some 3,000 maps, of which a process has 65,000."""
+    """Compiled programs and what they were made of take memory, 5 GB for all tests of a worker."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_text().count("\n") > 8000:
+    if memory() > MEMORY:
         jax.clear_caches()
+        # What is freed stays with the process otherwise, between what is not.
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session")
