@@ -21,6 +21,7 @@ from numpyro_contour.kernels.sghmc import SGHMC
 from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.kernels.sgnht import SGNHT
 from numpyro_contour.models.disk.on_disk import on_disk
+from numpyro_contour.models.training import step_key, training
 from numpyro_contour.output.lazy_numpyro import attach_submodules
 from numpyro_contour.schedules import epoch_schedule, robbins_monro
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from numpyro_contour.output.expectation import Expectation, expectation
     from numpyro_contour.output.inference_data import to_inference_data
     from numpyro_contour.output.predictive import predictive
+    from numpyro_contour.output.predictive_mean import predictive_mean
     from numpyro_contour.output.resample import resample
     from numpyro_contour.output.run_stored import run_stored
     from numpyro_contour.output.summary import print_summary, summary
@@ -46,6 +48,7 @@ _OF_RUNS = {
     "expectation": "output.expectation",
     "to_inference_data": "output.inference_data",
     "predictive": "output.predictive",
+    "predictive_mean": "output.predictive_mean",
     "resample": "output.resample",
     "run_stored": "output.run_stored",
     "print_summary": "output.summary",
@@ -73,12 +76,15 @@ __all__ = [
     "expectation",
     "on_disk",
     "predictive",
+    "predictive_mean",
     "print_summary",
     "resample",
     "robbins_monro",
     "run_stored",
+    "step_key",
     "summary",
     "to_inference_data",
+    "training",
     "weighted_samples",
 ]
 

@@ -5,18 +5,16 @@ A random sample of 10,000 of them is shipped, so that examples run without a net
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import io
-import os
 import tarfile
-import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.examples.archives import cache_folder, download, keep
 from numpyro_contour.examples.datasets import read_columns
 
 URL = "https://registry.npmjs.org/vega-datasets/-/vega-datasets-3.2.1.tgz"
@@ -67,12 +65,6 @@ class Flights(NamedTuple):
         return (self.delay > LATE).astype(np.int32)
 
 
-def cache_folder() -> Path:
-    """Where fetched data are kept: NUMPYRO_CONTOUR_DATA, or a folder of the user's cache."""
-    default = Path.home() / ".cache" / "numpyro_contour"
-    return Path(os.environ.get("NUMPYRO_CONTOUR_DATA", default))
-
-
 def fetch() -> Path:
     """The compact file of all flights, made from the archive of vega-datasets if it does not exist.
 
@@ -93,20 +85,12 @@ def fetch() -> Path:
             "The archive of flights is in Parquet, which takes pyarrow: `pip install pyarrow`. "
             f"Up to {SAMPLE_ROWS:,} rows are shipped and need neither it nor a network."
         )
-    with urllib.request.urlopen(URL, timeout=60) as answer:
-        archive = answer.read()
-    found = hashlib.sha256(archive).hexdigest()
-    if found != SHA256:
-        raise ValueError(f"The archive {URL} has the SHA-256 {found} in place of {SHA256}.")
+    archive = download(URL, SHA256)
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         member = members.extractfile(MEMBER)
         assert member is not None
         flights = from_parquet(member.read())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The file has another name until it is complete, so an interrupted run leaves no partial file.
-    part = path.with_name(f"{os.getpid()}-{path.name}")
-    np.savez_compressed(part, **flights._asdict())
-    part.replace(path)
+    keep(path, **flights._asdict())
     return path
 
 

@@ -33,6 +33,7 @@ from numpyro_contour.models.handlers import (
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.local_rows import Part, by_parts, on_part
+from numpyro_contour.models.module_state import State, with_state
 from numpyro_contour.models.nothing_to_sample import (
     IDLE,
     WithIdleCoordinate,
@@ -41,11 +42,13 @@ from numpyro_contour.models.nothing_to_sample import (
 from numpyro_contour.models.pieces import Pieces
 from numpyro_contour.models.plate_search import find_subsample_plates
 from numpyro_contour.models.plates import (
+    STEP_KEY,
     MinibatchSize,
     SubsamplePlates,
     plates_of,
     subsampled_plates_of,
 )
+from numpyro_contour.models.training import check_training, in_training
 
 #: among the indices of plates, the rows of arrays that stay on disk, in the order of
 #: `ModelPotential.reads`, where they were read with the indices
@@ -96,6 +99,12 @@ class ModelPotential:
     first_available_dim: int | None
     #: the names of its latent sites
     latent: frozenset[str] = frozenset()
+    #: whether the model asks if it is in training
+    asks: bool = False
+    #: whether it has modules with a state
+    has_state: bool = False
+    #: the states of its modules in passes outside training; None in training
+    state: State | None = None
     #: what is found of the model once, by name, without tracing it again
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -124,7 +133,7 @@ class ModelPotential:
         """
         model_args, model_kwargs = indexable((model_args, model_kwargs or {}))
         plates = find_subsample_plates(model, model_args, model_kwargs, minibatch_size)
-        handled = subsample_rows(model, plates.first_rows())
+        handled = in_training(subsample_rows(model, plates.first_rows()))
         sites = model_trace(handled, model_args, model_kwargs)
         if has_nothing_to_sample(handled, model_args, model_kwargs, sites):
             return cls.of(WithIdleCoordinate(model), model_args, model_kwargs, minibatch_size)
@@ -141,12 +150,23 @@ class ModelPotential:
             for name, site in sites.items()
             if site["type"] == "sample" and not site["is_observed"]
         )
-        return cls(model, model_args, model_kwargs, plates, tuple(groups), dim, latent)
+        states = [name for name, site in sites.items() if site["type"] == "mutable"]
+        check_training(handled, states, plates)
+        plates = replace(plates, keyed=handled.asked_for_keys)
+        return cls(
+            *(model, model_args, model_kwargs, plates, tuple(groups), dim, latent),
+            asks=bool(handled.asked),
+            has_state=bool(states),
+        )
 
     def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
         """The model over the given rows."""
         # A constant seed: anything random besides the latent sites must not change between steps.
         seeded = numpyro.handlers.seed(self.model, random.key(0))
+        if self.asks:
+            seeded = in_training(seeded, self.state is None, indices.get(STEP_KEY))
+        if self.state:
+            seeded = with_state(seeded, self.state)
         if HELD not in indices:
             return subsample_rows(seeded, indices)
         held = [(*read, rows) for read, rows in zip(self.reads, indices[HELD])]

@@ -19,6 +19,9 @@ from numpyro_contour.core.arrays.random_bits import bits
 
 MinibatchSize = int | Mapping[str, int] | None
 
+#: among the indices of plates, the random key of the step that drew them, where a model asks for it
+STEP_KEY = "key of the step"
+
 
 @dataclass(frozen=True)
 class SubsamplePlates:
@@ -28,6 +31,8 @@ class SubsamplePlates:
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: plates that take all their rows against the model's own `subsample_size`, name to size
     whole: Mapping[str, int] = field(default_factory=dict)
+    #: whether the model asks for a random key with each minibatch
+    keyed: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.sizes)
@@ -47,10 +52,11 @@ class SubsamplePlates:
     def drawn(self, key: jax.Array) -> dict[str, jax.Array]:
         """As `draw`, without the plates that take all rows."""
         keys = [key] if len(self.sizes) == 1 else random.split(key, max(len(self.sizes), 1))
-        return {
+        indices = {
             name: draw_indices(k, size, minibatch)
             for k, (name, (size, minibatch)) in zip(keys, self.sizes.items())
         }
+        return indices | ({STEP_KEY: random.fold_in(key, 1)} if self.keyed else {})
 
     def first_rows(self) -> dict[str, jax.Array]:
         """Indices without randomness, for what must not depend on the data rows."""
@@ -69,7 +75,7 @@ class SubsamplePlates:
     def taking(self, indices: Mapping[str, jax.Array]) -> SubsamplePlates:
         """These plates with as many rows as are given."""
         sizes = {name: (size, indices[name].shape[0]) for name, (size, _) in self.sizes.items()}
-        return SubsamplePlates(sizes, self.whole)
+        return SubsamplePlates(sizes, self.whole, self.keyed)
 
     def _whole_rows(self) -> dict[str, jax.Array]:
         return {name: jnp.arange(size) for name, size in self.whole.items()}

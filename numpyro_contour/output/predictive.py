@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC, Predictive
 
 from numpyro_contour import checks
 from numpyro_contour.models.disk.on_disk import IN_MEMORY, stored_of
 from numpyro_contour.models.indexable_arrays import indexable
+from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.output.chosen_chains import chosen_places
+from numpyro_contour.output.predicted_sites import predicted_sites
 from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.runs.module_states import module_states
 from numpyro_contour.statistics.resampling import METHODS
 from numpyro_contour.statistics.weights import normalise
 
@@ -70,23 +75,25 @@ def predictive(
     """
     if num_samples is not None:
         checks.integer("num_samples", num_samples, at_least=1)
-    model = FinishedRun.of(mcmc).model
+    run = FinishedRun.of(mcmc)
+    model = run.model
     if model is None:
         raise ValueError("`mcmc` takes a run of a model, but this one was given `potential_fn`.")
     samples, log_weights = weighted_samples(mcmc)
+    states = module_states(run)
     batch = 2
     if num_samples is not None:
         kept = chosen_places(log_weights, None)
-        samples, log_weights = jax.tree.map(lambda x: x[kept], samples), log_weights[kept]
+        samples, states = jax.tree.map(lambda x: x[kept], (samples, states))
+        log_weights = log_weights[kept]
         rng_key, key_choice = jax.random.split(rng_key)
         seed = jax.random.randint(key_choice, (), 0, 2**31 - 1)
         weights = normalise(log_weights).weights.ravel()
         chosen = METHODS["systematic"](np.random.default_rng(int(seed)), weights, num_samples)
-        samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[chosen], samples)
+        samples, states = jax.tree.map(
+            lambda x: x.reshape(-1, *x.shape[2:])[chosen], (samples, states)
+        )
         batch = 1
-    predict = Predictive(
-        model, posterior_samples=samples, batch_ndims=batch, return_sites=return_sites
-    )
     try:
         inspect.signature(model).bind(*model_args, **model_kwargs)
     except TypeError as error:
@@ -101,4 +108,27 @@ def predictive(
                 f"`model_args` takes data that fit into memory, since all rows are predicted at "
                 f"once, but got {array!r} on disk. Predict some rows, `X[:1000]`."
             )
-    return predict(rng_key, *model_args, **model_kwargs)
+    if not run.potential(run.model_args, run.model_kwargs).asks:
+        predict = Predictive(
+            model, posterior_samples=samples, batch_ndims=batch, return_sites=return_sites
+        )
+        return predict(rng_key, *model_args, **model_kwargs)
+    shape = log_weights.shape if num_samples is None else (num_samples,)
+
+    def of_draws(draws: tuple, _: Any, args: tuple, kwargs: dict) -> dict[str, jax.Array]:
+        data = indexable((args, kwargs))
+
+        def of_draw(chosen: tuple) -> dict[str, jax.Array]:
+            key, draw = chosen
+            found = predicted_sites(model, key, draw, data, return_sites)
+            return {name: value for name, (value, _) in found.items()}
+
+        # One draw after the other: networks take more memory than what they predict.
+        return jax.lax.map(of_draw, draws)
+
+    flat = jax.tree.map(lambda x: jnp.asarray(x).reshape(-1, *x.shape[batch:]), (samples, states))
+    keys = jax.random.split(rng_key, math.prod(shape))
+    what = ("predictions", None if return_sites is None else tuple(return_sites))
+    compiled = run.computed.setdefault(what, JittedOnData(of_draws))
+    found = compiled((keys, flat), None, model_args, model_kwargs)
+    return {name: x.reshape(*shape, *x.shape[1:]) for name, x in found.items()}

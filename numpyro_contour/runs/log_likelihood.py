@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -14,8 +15,11 @@ from numpyro_contour.models.disk.on_disk import stored_of
 from numpyro_contour.models.handlers import subsample_rows
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.module_state import State
+from numpyro_contour.runs.axes_of_rows import axes_of_rows
 from numpyro_contour.runs.chunks import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.runs.module_states import after_training, module_states
 
 # Values that one chunk of draws may have: 32 MB of float32.
 _VALUES_A_CHUNK = 2**23
@@ -37,15 +41,22 @@ def log_likelihoods(run: FinishedRun) -> dict[str, np.ndarray]:
             "`dist.MixtureSameFamily`."
         )
 
+    def of_draw(
+        draw: tuple[dict, State], indices: dict[str, Any], args: tuple, kwargs: dict
+    ) -> dict[str, jax.Array]:
+        values, state = draw
+        model = after_training(subsample_rows(run.model, indices), values, state)
+        return numpyro.infer.log_likelihood(model, values, *args, batch_ndims=0, **kwargs)
+
     def of_draws(
-        draws: dict[str, jax.Array], indices: dict[str, Any], args: tuple, kwargs: dict
+        draws: tuple[dict, State], indices: dict[str, Any], args: tuple, kwargs: dict
     ) -> dict[str, jax.Array]:
         args, kwargs = indexable((args, kwargs))
-        model = subsample_rows(run.model, indices)
-        return numpyro.infer.log_likelihood(model, draws, *args, **kwargs)
+        return jax.vmap(lambda draw: of_draw(draw, indices, args, kwargs))(draws)
 
-    samples = {name: x.reshape(-1, *x.shape[2:]) for name, x in run.samples.items()}
-    draws = len(next(iter(samples.values())))
+    samples = (run.samples, module_states(run))
+    samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
+    draws = len(jax.tree.leaves(samples)[0])
     first = jax.tree.map(lambda x: x[:1], samples)
     one = jax.eval_shape(lambda draws: of_draws(draws, {}, args, kwargs), first)
     values = sum(site.size for site in one.values())
@@ -55,13 +66,16 @@ def log_likelihoods(run: FinishedRun) -> dict[str, np.ndarray]:
     plates = potential.plates.sizes
     pieces: list[dict[str, Any]] = [{}]
     axes: dict[str, int] = {}
-    if stored_of((args, kwargs)) and len(plates) == 1:
+    if len(plates) == 1:
         ((plate, (size, _)),) = plates.items()
-        of_rows = lambda indices: of_draws(first, indices, args, kwargs)
-        axes = _axes_of_rows(jax.eval_shape(of_rows, {plate: jnp.arange(2)}), one)
-        pieces = [{plate: part} for part in chunks(size, _VALUES_A_CHUNK)]
+        rows_at_once = run.full_data(args, kwargs).rows_at_once()
+        at_once = max(1, min(at_once, rows_at_once // size))
+        if rows_at_once < size or stored_of((args, kwargs)):
+            of_rows = lambda indices: of_draws(first, indices, args, kwargs)
+            axes = axes_of_rows(jax.eval_shape(of_rows, {plate: jnp.arange(2)}), one)
+            pieces = [{plate: part} for part in chunks(size, min(rows_at_once, _VALUES_A_CHUNK))]
     for rows in chunks(draws, at_once):
-        chosen = {name: x[rows] for name, x in samples.items()}
+        chosen = jax.tree.map(itemgetter(rows), samples)
         for piece in pieces:
             indices = {plate: jnp.arange(part.start, part.stop) for plate, part in piece.items()}
             part = everywhere(compiled(chosen, indices, run.model_args, run.model_kwargs))
@@ -72,14 +86,4 @@ def log_likelihoods(run: FinishedRun) -> dict[str, np.ndarray]:
                 result[name][tuple(place)] = site
     return {
         name: site.reshape(run.num_chains, -1, *site.shape[1:]) for name, site in result.items()
-    }
-
-
-def _axes_of_rows(some: dict, whole: dict) -> dict[str, int]:
-    """The axis of each observed site along which rows are, by its shapes for some and for all."""
-    return {
-        name: axis
-        for name, site in whole.items()
-        for axis, (n, size) in enumerate(zip(some[name].shape, site.shape))
-        if n != size
     }

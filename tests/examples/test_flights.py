@@ -81,7 +81,7 @@ def archive(monkeypatch, tmp_path):
         return TABLE[columns]
 
     monkeypatch.setenv("NUMPYRO_CONTOUR_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(flights.urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
     monkeypatch.setattr(pd, "read_parquet", read_parquet)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: "there")
     return packed, asked, tmp_path / "data"
