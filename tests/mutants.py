@@ -176,7 +176,7 @@ MUTANTS = [
                 "dtype=x.dtype) > acc",
             ),
             ("diagnosis/gradient_checks.py", "is_bad = jumps(evidence) and not", "is_bad = not"),
-            ("runs/groups.py", "moved / steps", "steps / moved"),
+            ("runs/groups.py", "accepted / made", "made / accepted"),
         )
     ),
     *(
@@ -447,6 +447,31 @@ MUTANTS = [
     Mutant("adaptation", "mean + deviation / count", "mean + deviation", "adaptation"),
     Mutant("adaptation", "2 * NOISE_SHARE * ", "20 * NOISE_SHARE * ", "adaptation"),
     # models
+    Mutant(
+        "models/module_state.py",
+        "share = 1 - (one - none)",
+        "share = 1.0",
+        "kernels/test_networks.py",
+    ),
+    Mutant(
+        "models/plates.py", "random.fold_in(key, 1)", "random.key(1)", "kernels/test_networks.py"
+    ),
+    Mutant(
+        "models/model_potential.py", "self.state is None, ", "True, ", "kernels/test_networks.py"
+    ),
+    Mutant(
+        "models/all_rows.py",
+        "potential=outside_training(self.potential, position)",
+        "potential=self.potential",
+        "kernels/test_networks.py",
+    ),
+    Mutant("runs/module_states.py", "value=False", "value=True", "kernels/test_networks.py"),
+    Mutant(
+        "output/predictive_mean.py",
+        "weights[place] / weights.size",
+        "1 / weights.size",
+        "kernels/test_networks.py",
+    ),
     Mutant("models", "count**2 / rows", "count / rows", "models"),
     Mutant("models", "values / lacking", "values", "models"),
     Mutant("models", 'msg["scale"] / scale', 'msg["scale"] * scale', "models"),
@@ -511,7 +536,7 @@ MUTANTS = [
     Mutant("runs", "* -np.diff(ramps)", "* np.diff(ramps)", "runs"),
     Mutant("runs", "np.sqrt(np.asarray(found.noise", "(np.asarray(found.noise", "runs"),
     Mutant(
-        "runs", "part.items():\n            result", "{}.items():\n            result", "output"
+        "runs/log_likelihood.py", "in part.items()", "in {}.items()", "output"
     ),
     # diagnosis
     Mutant("diagnosis", "sizes[least] < fewest", "sizes[least] > fewest", "diagnosis"),

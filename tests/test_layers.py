@@ -61,7 +61,7 @@ ROOMS = {
     "plots": ("jax numpyro", "output diagnosis runs statistics checks"),
     "numpyro_contour": (
         "",
-        "output diagnosis kernels models.disk core.flattening schedules _version",
+        "output diagnosis kernels models models.disk core.flattening schedules _version",
     ),
     "examples": (
         "",

@@ -1,7 +1,7 @@
 """The methods of Table 2 and their neighbours, at the paper's settings for any number of images.
 
 The paper's step sizes, temperatures and bins are for 50,000 images. Energies are sums over images,
-so that step sizes are in proportion to one over their number, and bins to the number itself.
+so that step sizes are in proportion to one over their number, and bins and zeta to the number.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def _contour(annealed: bool) -> Callable:
         width = BIN_WIDTH * length.rows / ROWS
         method = Contour(
             partition=nc.EnergyPartition(0.0, width * BINS, BINS),
-            zeta=ZETA,
+            # The multiplier has zeta over the width of a bin.
+            zeta=ZETA * length.rows / ROWS,
             random_field="penalized",
             rho=1.0,
             gain=nc.robbins_monro(10.0, 0.75, 1000.0),

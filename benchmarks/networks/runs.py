@@ -19,7 +19,7 @@ from benchmarks.networks.methods import METHODS, Length
 from benchmarks.networks.model import ROWS, WEIGHT_DECAY, Classifier, start
 from benchmarks.networks.resnet import ResNet
 from benchmarks.networks.scores import Scores, entropy, scores
-from numpyro_contour import predictive, run_stored, weighted_samples
+from numpyro_contour import predictive, run_stored
 from numpyro_contour.examples.images import Images
 
 # Images whose probabilities are computed at once.
@@ -97,7 +97,8 @@ class Result:
     last: float
     #: of the weighted mean of the probabilities of all draws
     average: Scores
-    #: the mean accuracy of the draws that are averaged
+    #: the accuracy of their mean with equal weights, and their own mean accuracy
+    equal: float
     members: float
     #: mean entropies of the average on images of no class, in nats
     others: dict[str, float]
@@ -154,21 +155,25 @@ def _run(path: Path, name: str, seed: int, size: Size, data: Data) -> tuple[Resu
         warnings.simplefilter("ignore")
         run_stored(mcmc, path, keys[0], data.train, data.labels, init_params=begin)
         seconds = time.perf_counter() - begun
-        _, log_weights = weighted_samples(mcmc)
         parts = {"test": data.test} | data.others
         probabilities = {part: _probabilities(mcmc, x) for part, x in parts.items()}
-    log_weights = np.asarray(log_weights, np.float64)
+    fields = mcmc.get_extra_fields(group_by_chain=True)
+    # As the kernel gives them: `weighted_samples` takes the draws of one temperature only.
+    log_weights = np.asarray(fields["log_weight"], np.float64)
     shares = np.exp(log_weights - log_weights.max())
     shares /= shares.sum()
+    counted = np.isfinite(log_weights) / np.isfinite(log_weights).sum()
+    equal = np.einsum("cd,cdrk->rk", counted, probabilities["test"])
     means = {part: np.einsum("cd,cdrk->rk", shares, p) for part, p in probabilities.items()}
     accuracy = (probabilities["test"].argmax(-1) == data.test_labels).mean(-1)
-    energy = np.asarray(mcmc.get_extra_fields(group_by_chain=True)["potential_energy_estimate"])
+    energy = np.asarray(fields["potential_energy_estimate"])
     late = energy[:, -max(1, size.draws // 2) :]
     result = Result(
         best=float(accuracy.max()),
         last=float(accuracy[0, -1]),
         average=scores(means["test"], data.test_labels),
-        members=float((shares * accuracy).sum()),
+        equal=float((equal.argmax(-1) == data.test_labels).mean()),
+        members=float((counted * accuracy).sum()),
         others={part: float(entropy(means[part]).mean()) for part in data.others},
         kish=float(1 / (shares**2).sum() / shares.size),
         energy=(float(late.mean()), float(late.std())),

@@ -62,7 +62,7 @@ def results(
     return found
 
 
-def _with_error(values: Sequence[float], scale: float = 100.0, digits: int = 1) -> str:
+def _with_error(values: Sequence[float], scale: float, digits: int) -> str:
     values = scale * np.array(values, float)
     if len(values) < 2:
         return f"{values.mean():.{digits}f}"
@@ -77,6 +77,7 @@ def table(found: dict[str, list[Result]]) -> str:
         ("last", lambda r: r.last, 100, 1),
         ("members", lambda r: r.members, 100, 1),
         ("average", lambda r: r.average.accuracy, 100, 1),
+        ("average, equal weights", lambda r: r.equal, 100, 1),
         ("log likelihood", lambda r: r.average.log_likelihood, 1, 3),
         ("calibration error", lambda r: r.average.calibration_error, 1, 3),
         ("draws that count", lambda r: r.kish, 1, 2),
@@ -106,7 +107,7 @@ def text(size: Size, seeds: int, found: dict[str, list[Result]]) -> str:
         f"{size.norm} normalisation{', cropped and mirrored' if size.augmented else ''}; the paper "
         "has 50,000 images, 1,000 epochs in minibatches of 1,000, 20 layers and width 16, so that "
         "its figures are far better, and only the order of methods can be compared. Step sizes, "
-        "bins and the weight decay are the paper's in proportion to the number of images, and "
+        "bins, zeta and weight decay are the paper's in proportion to the number of images, and "
         "annealing is by shares of the run. All methods take the same number of gradients: an "
         "ensemble has four members of a quarter of the epochs each, and replica exchange two "
         f"temperatures with half of them. The average is over {size.draws} draws of the second "

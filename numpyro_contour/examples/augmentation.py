@@ -28,7 +28,7 @@ def random_crop_and_flip(key: jax.Array, images: jax.Array, margin: int = 4) -> 
         >>> import jax, jax.numpy as jnp
         >>> from numpyro_contour.examples.augmentation import random_crop_and_flip
         >>> images = jnp.arange(12.0).reshape(1, 3, 4, 1)
-        >>> random_crop_and_flip(jax.random.key(2), images, margin=0)[0, 0, :, 0].tolist()
+        >>> random_crop_and_flip(jax.random.key(0), images, margin=0)[0, 0, :, 0].tolist()
         [3.0, 2.0, 1.0, 0.0]
     """
     rows, height, width, channels = images.shape

@@ -34,7 +34,9 @@ class Images(NamedTuple):
     train: np.ndarray
     #: (rows,), int32
     train_labels: np.ndarray
+    #: (rows, 32, 32, 3), uint8
     test: np.ndarray
+    #: (rows,), int32
     test_labels: np.ndarray
 
 
@@ -57,6 +59,17 @@ def load_images(name: str, folder: str | Path | None = None) -> Images:
         ValueError: there is no such set, or a file is not of its format.
         FileNotFoundError: a file is missing, or the set is in no package registry.
         OSError: there is no network.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from numpyro_contour.examples.images import load_images
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("train.bin", "test.bin"):  # two images of class 7 each, all black
+        ...     _ = (folder / name).write_bytes(2 * (bytes([1, 7]) + bytes(3 * 32 * 32)))
+        >>> images = load_images("cifar100", folder)
+        >>> images.train.shape, images.test_labels.tolist()
+        ((2, 32, 32, 3), [7, 7])
     """
     checks.one_of("name", name, tuple(_READERS))
     if folder is not None:
@@ -122,13 +135,11 @@ def _svhn(folder: Path) -> Images:
 
 def _idx(content: bytes, name: str) -> np.ndarray:
     """An array in the format of MNIST: its number of dimensions, their sizes, its values."""
-    dimensions = content[3] if len(content) > 3 else 0
-    known = len(content) > 4 * dimensions
-    shape = np.frombuffer(content, ">i4", dimensions if known else 0, 4 if known else 0)
-    values = np.frombuffer(content, np.uint8, offset=4 * (1 + len(shape)))
-    if content[:3] != b"\0\0\x08" or values.size != np.prod(shape):
+    begin = 4 * (1 + content[3]) if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
+    shape = np.frombuffer(content[4:begin], ">i4") if 0 < begin <= len(content) else None
+    if shape is None or np.prod(shape) != len(content) - begin:
         raise ValueError(f"{name} is not a file of bytes in the format of MNIST.")
-    return values.reshape(shape)
+    return np.frombuffer(content, np.uint8, offset=begin).reshape(shape)
 
 
 def _mnist_of(read: Callable[[str], bytes]) -> Images:

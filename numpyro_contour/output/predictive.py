@@ -19,7 +19,7 @@ from numpyro_contour.output.chosen_chains import chosen_places
 from numpyro_contour.output.predicted_sites import predicted_sites
 from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
-from numpyro_contour.runs.module_states import module_states
+from numpyro_contour.runs.module_states import latent, module_states
 from numpyro_contour.statistics.resampling import METHODS
 from numpyro_contour.statistics.weights import normalise
 
@@ -126,7 +126,8 @@ def predictive(
         # One draw after the other: networks take more memory than what they predict.
         return jax.lax.map(of_draw, draws)
 
-    flat = jax.tree.map(lambda x: jnp.asarray(x).reshape(-1, *x.shape[batch:]), (samples, states))
+    draws = latent(run, samples), states
+    flat = jax.tree.map(lambda x: jnp.asarray(x).reshape(-1, *x.shape[batch:]), draws)
     keys = jax.random.split(rng_key, math.prod(shape))
     what = ("predictions", None if return_sites is None else tuple(return_sites))
     compiled = run.computed.setdefault(what, JittedOnData(of_draws))

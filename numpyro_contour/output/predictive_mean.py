@@ -24,7 +24,7 @@ from numpyro_contour.output.weighted_samples import weighted_samples
 from numpyro_contour.runs.axes_of_rows import axes_of_rows
 from numpyro_contour.runs.chunks import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
-from numpyro_contour.runs.module_states import module_states
+from numpyro_contour.runs.module_states import latent, module_states
 from numpyro_contour.statistics.weights import normalise
 
 # Seconds after which a progress bar appears.
@@ -89,7 +89,7 @@ def predictive_mean(
     samples, log_weights = weighted_samples(mcmc)
     kept = chosen_places(log_weights, None)
     weights = normalise(log_weights[kept]).weights
-    draws = jax.tree.map(lambda x: np.asarray(x)[kept], (samples, module_states(run)))
+    draws = jax.tree.map(lambda x: np.asarray(x)[kept], (latent(run, samples), module_states(run)))
     wanted = None if sites is None else list(sites)
 
     def predict(draw: Any, rest: tuple, args: tuple, kwargs: dict) -> dict[str, jax.Array]:

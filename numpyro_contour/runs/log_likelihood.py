@@ -19,7 +19,7 @@ from numpyro_contour.models.module_state import State
 from numpyro_contour.runs.axes_of_rows import axes_of_rows
 from numpyro_contour.runs.chunks import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
-from numpyro_contour.runs.module_states import after_training, module_states
+from numpyro_contour.runs.module_states import after_training, latent, module_states
 
 # Values that one chunk of draws may have: 32 MB of float32.
 _VALUES_A_CHUNK = 2**23
@@ -54,7 +54,7 @@ def log_likelihoods(run: FinishedRun) -> dict[str, np.ndarray]:
         args, kwargs = indexable((args, kwargs))
         return jax.vmap(lambda draw: of_draw(draw, indices, args, kwargs))(draws)
 
-    samples = (run.samples, module_states(run))
+    samples = (latent(run, run.samples), module_states(run))
     samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
     draws = len(jax.tree.leaves(samples)[0])
     first = jax.tree.map(lambda x: x[:1], samples)

@@ -52,10 +52,15 @@ def _compute(run: FinishedRun) -> State:
     places = [(chain, draw) for chain in range(run.num_chains) for draw in range(run.num_draws)]
     bar = tqdm(places, "states of modules", disable=not run.progress_bar, delay=_PATIENCE)
     for place in bar:
-        values = jax.tree.map(itemgetter(place), run.samples)
+        values = jax.tree.map(itemgetter(place), latent(run, run.samples))
         found.append(everywhere(compiled(values, None, run.model_args, run.model_kwargs)))
     stacked = jax.tree.map(lambda *x: np.stack(x), *found)
     return jax.tree.map(lambda x: x.reshape(run.num_chains, -1, *x.shape[1:]), stacked)
+
+
+def latent(run: FinishedRun, samples: dict) -> dict:
+    """The values of latent sites: deterministic ones would not follow the rows that are taken."""
+    return {name: samples[name] for name in run.like}
 
 
 def after_training(model: Callable, values: Any, state: State) -> Callable:

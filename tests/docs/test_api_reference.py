@@ -45,6 +45,8 @@ WITHOUT_FORMULA = {
     ),
     "counts, or takes things from one place to another": (
         "run_stored",
+        "training",
+        "step_key",
         "diagnostics.round_trips",
         "models.model_potential.constrained",
         "models.handlers.",
@@ -54,6 +56,8 @@ WITHOUT_FORMULA = {
         "core.samplers.guard.initial_guard",
         "examples.datasets.read_columns",
         "examples.datasets.load",
+        "examples.images.load_images",
+        "examples.augmentation.random_crop_and_flip",
         "examples.flights.load",
         "examples.flights.regression",
         "examples.faults.run",
@@ -77,6 +81,7 @@ WITHOUT_SOURCE = {
         "diagnostics.noise_in_bins",
         "diagnostics.share_above",
         "predictive",
+        "predictive_mean",
         "examples.datasets.split_and_standardise",
         "examples.nine_modes.mode_masses",
         "examples.nine_modes.exact_masses",
@@ -94,6 +99,8 @@ WITHOUT_SOURCE = {
         "plots.",
         "diagnose",
         "run_stored",
+        "training",
+        "step_key",
         "to_inference_data",
         "core.flattening.widening_partition.WideningPartition",
         "core.flattening.theta.initial_theta",
@@ -115,6 +122,7 @@ WITHOUT_SOURCE = {
     "files, whose sources are in data/README.md": (
         "examples.datasets.read_columns",
         "examples.datasets.load",
+        "examples.images.load_images",
         "examples.flights.load",
     ),
     "what the kernels made of it come from is at the kernels": WITHOUT_FORMULA[

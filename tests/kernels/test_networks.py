@@ -266,7 +266,7 @@ def test_modules_of_nnx_have_their_state_too():
             f = numpyro.deterministic("f", net(x[idx], nc.training()))
             numpyro.sample("y", dist.Normal(f, 0.3), obs=None if y is None else y[idx])
 
-    kernel = nc.SGHMC(regression, step_size=1e-4, num_steps=20)
+    kernel = nc.SGHMC(regression, step_size=2e-5, num_steps=50)
     mcmc = MCMC(kernel, num_warmup=30, num_samples=20, progress_bar=False)
     mcmc.run(random.key(0), x, y)
     f = nc.predictive_mean(mcmc, x)["f"]
