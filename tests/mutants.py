@@ -535,9 +535,7 @@ MUTANTS = [
     Mutant("runs", "felt - smoothed(", "felt + smoothed(", "runs"),
     Mutant("runs", "* -np.diff(ramps)", "* np.diff(ramps)", "runs"),
     Mutant("runs", "np.sqrt(np.asarray(found.noise", "(np.asarray(found.noise", "runs"),
-    Mutant(
-        "runs/log_likelihood.py", "in part.items()", "in {}.items()", "output"
-    ),
+    Mutant("runs/log_likelihood.py", "in part.items()", "in {}.items()", "output"),
     # diagnosis
     Mutant("diagnosis", "sizes[least] < fewest", "sizes[least] > fewest", "diagnosis"),
     Mutant("diagnosis", "rhat[at] > _LARGEST", "rhat[at] < _LARGEST", "diagnosis"),

@@ -123,7 +123,7 @@ def main(experiment: Experiment) -> str:
     """The section of the page."""
     size = experiment.choose(SMALL, QUICK)
     seeds = experiment.choose(SEEDS, 1)
-    names = experiment.choose(list(METHODS), ["SGHMC", "saCSGHMC", "reSGHMC", "ensemble"])
+    names = experiment.choose(list(METHODS), ["saCSGHMC", "ensemble"])
     images = images_like(size.subset, size.test) if experiment.quick else load_images("cifar10")
     others = {} if experiment.quick else {"MNIST": load_images("mnist").test}
     data = prepared(images, size, others)
