@@ -39,6 +39,8 @@ BENCHMARKS = {
             "accuracy.diagnose": "Does `diagnose` find broken runs, and pass correct ones?",
             "cost.step_cost": "What does a step cost, compared with a bare loop and blackjax?",
             "networks.table2": "Table 2 of CSGLD: how good are averages of networks?",
+            "networks.reference": "Which kernel predicts as NUTS does on a small network?",
+            "networks.step": "What does a step on a residual network cost, beside optax?",
             "stored_runs.kills": "Is a stored run that was killed again and again the same run?",
             "stored_runs.soak": "Does anything grow, drift or break in 1,000 million steps?",
         },

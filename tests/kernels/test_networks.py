@@ -142,6 +142,8 @@ def test_predictions_and_log_likelihoods_are_those_of_flax(run):
     p = nc.predictive(run, random.key(1), x, return_sites=["p"])["p"][1, 7]
     np.testing.assert_allclose(p, jax.nn.softmax(logits), atol=1e-5)
     idata = nc.to_inference_data(run, log_likelihood=True)
+    kernel = idata["posterior"]["net.Conv_0.kernel"]  # arviz 1.x has no names with slashes
+    np.testing.assert_array_equal(kernel[1, 7], params["Conv_0"]["kernel"])
     expected = jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], -1)[:, 0]
     of_draw = np.asarray(idata["log_likelihood"]["y"])[1, 7]
     np.testing.assert_allclose(of_draw, expected, rtol=1e-4, atol=1e-5)

@@ -34,11 +34,15 @@ def unravel_like(vector: jax.Array, tree: Any) -> Any:
 
 
 def leaf_names(tree: Any) -> list[str]:
-    """Names of the leaves of a pytree, after their places in it."""
+    """Names of the leaves of a pytree, after their places in it.
+
+    They have dots where names of sites have slashes, as in modules: "net.Dense_0.kernel". Groups of
+    arrays take slashes for folders, those of `xarray.DataTree` and of Zarr.
+    """
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     root = "" if isinstance(tree, dict) else "z."
     names = [root + jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
-    return [name.removesuffix(".") for name in names]
+    return [name.removesuffix(".").replace("/", ".") for name in names]
 
 
 def coordinate_names(tree: Any) -> list[str]:
