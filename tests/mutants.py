@@ -456,16 +456,13 @@ MUTANTS = [
     Mutant(
         "models/plates.py", "random.fold_in(key, 1)", "random.key(1)", "kernels/test_networks.py"
     ),
+    Mutant("runs/module_states.py", "value=False", "value=True", "kernels/test_networks.py"),
     Mutant(
-        "models/model_potential.py", "self.state is None, ", "True, ", "kernels/test_networks.py"
-    ),
-    Mutant(
-        "models/all_rows.py",
-        "potential=outside_training(self.potential, position)",
-        "potential=self.potential",
+        "output/groups_of_run.py",
+        "() if run.changes_after_training else",
+        "() if not run else",
         "kernels/test_networks.py",
     ),
-    Mutant("runs/module_states.py", "value=False", "value=True", "kernels/test_networks.py"),
     Mutant(
         "output/predictive_mean.py",
         "weights[place] / weights.size",

@@ -18,7 +18,6 @@ from numpyro_contour.models.jaxprs import result_bytes
 from numpyro_contour.models.local_rows import Part, by_parts, number_of_parts, on_part
 from numpyro_contour.models.minibatch_variance import Group, minibatch_variance, needed_marginals
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.models.outside_training import outside_training
 from numpyro_contour.models.pieces import Pieces
 from numpyro_contour.models.row_terms import row_energies, terms_outside
 
@@ -111,13 +110,6 @@ class FullData:
             data, size, lambda part: of(replace(self, part=part, chunk_bytes=chunk_bytes))
         )
 
-    def _at_position(self, flat: jax.Array) -> FullData:
-        """With the modules of the model as they are at a position after training."""
-        if not self.potential.asks:
-            return self
-        position = unravel_like(flat, self.like)
-        return replace(self, potential=outside_training(self.potential, position))
-
     def _outside(self, flat: jax.Array) -> dict[str, jax.Array]:
         return terms_outside(self.potential, unravel_like(flat, self.like))
 
@@ -125,7 +117,6 @@ class FullData:
 
     def energy_and_gradient(self, flat: jax.Array) -> tuple[Sum, jax.Array]:
         """The potential energy in nats and its gradient, (d,)."""
-        self = self._at_position(flat)
         terms, slope = values_and_gradient(self._outside, flat)
         energy = zero_sum()
         for values in terms.values():
@@ -153,7 +144,6 @@ class FullData:
 
     def hessian(self, flat: jax.Array) -> jax.Array:
         """The Hessian of the potential energy, (d, d), by forward over reverse differentiation."""
-        self = self._at_position(flat)
         columns = partial(_hessian, flat)
 
         def outside(x: jax.Array) -> jax.Array:
@@ -188,7 +178,6 @@ class FullData:
         Differences to the reference are taken row by row: their sum is precise to a hundredth of a
         nat in float32 where ten million rows add up to ten million nats.
         """
-        self = self._at_position(flat)
         energy = zero_sum()
         away = self._outside(flat)
         if reference is not None:

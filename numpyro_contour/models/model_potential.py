@@ -33,7 +33,6 @@ from numpyro_contour.models.handlers import (
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.local_rows import Part, by_parts, on_part
-from numpyro_contour.models.module_state import State, with_state
 from numpyro_contour.models.nothing_to_sample import (
     IDLE,
     WithIdleCoordinate,
@@ -103,8 +102,6 @@ class ModelPotential:
     asks: bool = False
     #: whether it has modules with a state
     has_state: bool = False
-    #: the states of its modules in passes outside training; None in training
-    state: State | None = None
     #: what is found of the model once, by name, without tracing it again
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -164,9 +161,7 @@ class ModelPotential:
         # A constant seed: anything random besides the latent sites must not change between steps.
         seeded = numpyro.handlers.seed(self.model, random.key(0))
         if self.asks:
-            seeded = in_training(seeded, self.state is None, indices.get(STEP_KEY))
-        if self.state:
-            seeded = with_state(seeded, self.state)
+            seeded = in_training(seeded, key=indices.get(STEP_KEY))
         if HELD not in indices:
             return subsample_rows(seeded, indices)
         held = [(*read, rows) for read, rows in zip(self.reads, indices[HELD])]

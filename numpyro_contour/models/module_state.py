@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpyro
 from jax import lax
 
+from numpyro_contour.models.plates import SubsamplePlates
+
 #: the states of modules, by name of the `numpyro.mutable` site
 State = Mapping[str, Any]
 
@@ -86,3 +88,25 @@ def mean_state(run: Callable[[State | None, Any], with_state], minibatches: Any)
 
 def _is_float(x: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(x), jnp.floating)
+
+
+def state_over_all_rows(
+    plates: SubsamplePlates, run: Callable[[State | None, Any], with_state]
+) -> State:
+    """The mean of the states that a model's modules take from the minibatches of all rows.
+
+    Args:
+        plates: the subsampled plates of the model.
+        run: as for `mean_state`.
+    """
+    # The last rows are left out where they do not fill a minibatch: it would count as the others.
+    rows = {
+        name: jnp.arange(size - size % minibatch).reshape(-1, minibatch)
+        for name, (size, minibatch) in plates.sizes.items()
+    }
+    whole = {name: jnp.arange(size)[None] for name, size in plates.whole.items()}
+    if not rows:
+        return mean_state(run, whole or {"": jnp.zeros((1, 0))})
+    count = len(next(iter(rows.values())))
+    all_rows = {name: jnp.repeat(x, count, 0) for name, x in whole.items()}
+    return mean_state(run, rows | all_rows)

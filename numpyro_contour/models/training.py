@@ -23,8 +23,8 @@ def training() -> bool:
     this package is in training.
 
     Returns:
-        True in steps, during warm-up and sampling; False in passes over all rows (weights, log
-        likelihoods), and in `predictive` and `predictive_mean`.
+        True in steps, during warm-up and sampling; False in log likelihoods, in `predictive` and in
+        `predictive_mean`.
 
     Example:
         >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist

@@ -190,12 +190,16 @@ class FinishedRun:
         """Whether the potential energies that the run saw are exact."""
         return self.energy_estimator == "full"
 
+    @cached_property
+    def changes_after_training(self) -> bool:
+        """Whether rows have other energies after training than in the steps."""
+        return self.model is not None and self.potential(self.model_args, self.model_kwargs).asks
+
     @property
     def has_full_data_weights(self) -> bool:
         """Whether the weights are those at the draws' potential energies over all data."""
-        if not self.is_contour or self.settings["weight"] != "consistent":
-            return False  # no weights, or the paper's own
-        return not self.has_exact_energies
+        weighs = self.is_contour and self.settings["weight"] == "consistent"  # not the paper's
+        return weighs and not (self.has_exact_energies or self.changes_after_training)
 
     @property
     def anchors(self) -> Any:

@@ -13,8 +13,7 @@ from tqdm.auto import tqdm
 
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.models.jit_on_data import JittedOnData
-from numpyro_contour.models.module_state import State, with_state
-from numpyro_contour.models.outside_training import of_minibatches
+from numpyro_contour.models.module_state import State, state_over_all_rows, with_state
 from numpyro_contour.models.training import in_training
 from numpyro_contour.runs.finished_run import FinishedRun
 
@@ -45,7 +44,7 @@ def _compute(run: FinishedRun) -> State:
             model(*potential.model_args, **potential.model_kwargs)
             return model
 
-        return of_minibatches(potential, evaluate)
+        return state_over_all_rows(potential.plates, evaluate)
 
     compiled = JittedOnData(of_draw)
     found = []
