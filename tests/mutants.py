@@ -465,8 +465,8 @@ MUTANTS = [
     ),
     Mutant(
         "output/predictive_mean.py",
-        "weights[place] / weights.size",
-        "1 / weights.size",
+        "weight = weights[chain, place] /",
+        "weight = 1 /",
         "kernels/test_networks.py",
     ),
     Mutant("models", "count**2 / rows", "count / rows", "models"),

@@ -89,7 +89,7 @@ def predictive_mean(
     samples, log_weights = weighted_samples(mcmc)
     kept = chosen_places(log_weights, None)
     weights = normalise(log_weights[kept]).weights
-    draws = jax.tree.map(lambda x: np.asarray(x)[kept], (latent(run, samples), module_states(run)))
+    draws = latent(run, samples), module_states(run)
     wanted = None if sites is None else list(sites)
 
     def predict(draw: Any, rest: tuple, args: tuple, kwargs: dict) -> dict[str, jax.Array]:
@@ -116,17 +116,23 @@ def predictive_mean(
     means = {name: np.zeros(site.shape) for name, site in whole.items()}
     places = list(np.ndindex(weights.shape))
     bar = tqdm(places, "predictions", disable=not run.progress_bar, delay=_PATIENCE)
-    for number, place in enumerate(bar):
-        draw = jax.tree.map(itemgetter(place), draws)
+    for number, (chain, place) in enumerate(bar):
+        weight = weights[chain, place] / weights.size
+        if weight == 0:
+            continue
+        draw = jax.tree.map(itemgetter((kept[chain], place)), draws)
         predicted = {name: np.zeros(site.shape) for name, site in whole.items()}
         for piece in pieces:
             rows = {} if piece is None else {plate: jnp.arange(piece.start, piece.stop)}
-            found = everywhere(compiled(draw, (random.fold_in(key, number), rows), *data))
+            key_now = random.fold_in(
+                random.fold_in(key, number), 0 if piece is None else piece.start
+            )
+            found = everywhere(compiled(draw, (key_now, rows), *data))
             for name, values in found.items():
                 before = (slice(None),) * axes.get(name, 0)
                 predicted[name][(*before, piece) if name in axes else ...] = values
         for name, values in predicted.items():
-            means[name] += weights[place] / weights.size * values
+            means[name] += weight * values
     return means
 
 
