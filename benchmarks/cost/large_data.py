@@ -130,7 +130,7 @@ def main(experiment: Experiment) -> str:
         began = time.perf_counter()
         exact = make(path, size)
         made = time.perf_counter() - began
-        draws = experiment.choose((100, 300, 2000), (30, 30, STEPS_A_DRAW))
+        draws = experiment.choose((100, 300, 20_000), (30, 30, STEPS_A_DRAW))
         with xla_flags(_COMPILING):
             found = alone(large, path, exact, *draws)
         cells = [

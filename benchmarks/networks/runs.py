@@ -119,15 +119,29 @@ def run(folder: Path, name: str, seed: int, size: Size, data: Data) -> tuple[Res
         seed: seed.
         size: how large the experiment is.
         data: the images.
+
+    Raises:
+        ValueError: the folder has this run at another size.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{seed}"
     found, table = path.with_suffix(".json"), path.with_suffix(".npy")
+    asked = asdict(size)
     if not found.exists():
         result, probabilities = _run(path.with_suffix(".zarr"), name, seed, size, data)
         np.save(table, probabilities)
-        found.write_text(json.dumps(asdict(result)))
-    known = json.loads(found.read_text())
+        # Complete as soon as it is there: a run may be killed at any time.
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps({"size": asked, "result": asdict(result)}))
+        part.replace(found)
+    kept = json.loads(found.read_text())
+    differs = [key for key in asked if kept["size"].get(key) != asked[key]]
+    if differs:
+        was, now = ({key: x.get(key) for key in differs} for x in (kept["size"], asked))
+        raise ValueError(
+            f"{found} is of a run with {was}, but this one has {now}. Take another folder."
+        )
+    known = kept["result"]
     known = {**known, "average": Scores(*known["average"]), "energy": tuple(known["energy"])}
     return Result(**known), np.load(table)
 

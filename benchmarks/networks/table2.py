@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,17 +28,7 @@ SMALL = Size(
     augmented=True,
     draws=10,
 )
-QUICK = Size(
-    subset=40,
-    test=20,
-    epochs=2,
-    minibatch=20,
-    depth=8,
-    width=2,
-    norm="batch",
-    augmented=True,
-    draws=2,
-)
+QUICK = replace(SMALL, subset=40, test=20, epochs=2, minibatch=20, width=2, draws=2)
 SEEDS = 3
 
 

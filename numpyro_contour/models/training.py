@@ -50,7 +50,8 @@ def step_key() -> jax.Array:
     same in all steps: parameters that have no prior are drawn with it.
 
     Returns:
-        A random key. In a model that is not run by a kernel of this package it is always the same.
+        A random key, the same for all calls in a step: split it for several purposes. In a model
+        that is not run by a kernel of this package it is always the same.
 
     Example:
         >>> from numpyro_contour import step_key

@@ -1,5 +1,7 @@
 """Scores, schedules and resumed runs of the networks on images."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,3 +66,6 @@ def test_a_finished_run_is_read_and_not_made_again(tmp_path, monkeypatch):
     again, same = run(tmp_path, "saM-SGD", 0, size, data)
     assert again == first
     np.testing.assert_array_equal(same, probabilities)
+    with pytest.raises(ValueError, match=r"'epochs': 2\}, but this one has \{'epochs': 3\}"):
+        run(tmp_path, "saM-SGD", 0, replace(size, epochs=3), data)
+    assert not list(tmp_path.glob("*.part"))

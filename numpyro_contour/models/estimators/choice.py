@@ -47,12 +47,8 @@ def chosen(
     if callable(energy):
         return energy
     subsampled = potential is not None and bool(potential.plates)
-    if (
-        potential is not None
-        and subsampled
-        and potential.asks
-        and energy not in (None, "minibatch")
-    ):
+    trains = potential is not None and subsampled and potential.asks
+    if trains and energy not in (None, "minibatch"):
         raise ValueError(
             f"`energy` takes None or 'minibatch' for a model that asks whether it is in training "
             f"or has modules with a state, but got {energy!r}: the energy of a row depends on its "
@@ -62,7 +58,7 @@ def chosen(
         if not subsampled:
             return "full"
         assert potential is not None
-        if potential.asks:
+        if trains:
             return "minibatch"
         return "control_variate" if descends and not lacking_derivative(potential) else "minibatch"
     if subsampled and energy in CONTROL_VARIATES:
