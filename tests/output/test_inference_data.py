@@ -28,6 +28,7 @@ from numpyro_contour import (
 )
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.examples import mixture
+from numpyro_contour.runs.finished_run import FinishedRun
 
 pytestmark = pytest.mark.quick_compilation
 
@@ -553,6 +554,22 @@ def test_from_numpyro_keeps_working(name, constrained_runs):
     assert idata["observed_data"]["y"].shape == (200,)
     ours = weighted_only(to_inference_data(mcmc, log_likelihood=True))["log_likelihood"]["y"]
     np.testing.assert_allclose(idata["log_likelihood"]["y"], ours, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("chunk_bytes", [2**9, 2**30])
+def test_the_log_likelihood_goes_through_rows_in_pieces(chunk_bytes):
+    """As many at once as fit into the memory of a chunk, the last piece reaching back."""
+    y = models.normal_data()
+    kernel = models.normal_kernel("SGLD", chunk_bytes=chunk_bytes)
+    mcmc = models.run(kernel, 0, y, samples=5, warmup=0, chains=2)
+    rows = FinishedRun.of(mcmc).full_data((y,), {}).rows_at_once()
+    assert rows >= 100 if chunk_bytes == 2**30 else 1 < rows < 100 and 100 % rows
+    found = weighted_only(to_inference_data(mcmc, log_likelihood=True))["log_likelihood"]["y"]
+    draws = {
+        name: x for name, x in mcmc.get_samples(group_by_chain=True).items() if name != "log_weight"
+    }
+    expected = numpyro.infer.log_likelihood(kernel.model, draws, y, batch_ndims=2)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
