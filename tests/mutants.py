@@ -459,8 +459,8 @@ MUTANTS = [
     Mutant("runs/module_states.py", "value=False", "value=True", "kernels/test_networks.py"),
     Mutant(
         "output/groups_of_run.py",
-        "() if run.changes_after_training else",
-        "() if not run else",
+        "if run.changes_after_training:",
+        "if not run:",
         "kernels/test_networks.py",
     ),
     Mutant(

@@ -27,12 +27,6 @@ from numpyro_contour.statistics.arviz_versions import RunAdapter, to_datasets
 
 Result = TypeVar("Result")
 
-_BY_ENERGIES = (
-    ("equipartition", equipartition),
-    ("gradient", gradient_along_lines),
-    ("curvature", curvature),
-)
-
 
 def groups_with_warning(
     run: FinishedRun,
@@ -116,10 +110,17 @@ def groups_of(
     groups |= run_groups(run, weights, energy, collect_theta)
     groups["posterior"].attrs |= attributes(run)
     groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
-    # They compare the draws with energies over all rows, which are not those that made them.
-    by_energies = () if run.changes_after_training else _BY_ENERGIES
     # Programs are compiled for these, which takes longer than all else.
-    for name, made in () if quickly else (*by_energies, ("modes", modes_dataset)):
+    passes = {
+        "equipartition": equipartition,
+        "gradient": gradient_along_lines,
+        "curvature": curvature,
+        "modes": modes_dataset,
+    }
+    if run.changes_after_training:
+        # The others hold energies over all rows against draws that other energies have made.
+        passes = {"modes": modes_dataset}
+    for name, made in () if quickly else passes.items():
         of_draws = functools.partial(made, run, weights.log_weights)
         found = _once(run, (name, theta, energy), of_draws)
         if found is not None:
