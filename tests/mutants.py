@@ -456,6 +456,18 @@ MUTANTS = [
     Mutant(
         "models/plates.py", "random.fold_in(key, 1)", "random.key(1)", "kernels/test_networks.py"
     ),
+    Mutant(
+        "runs/stored/rounded.py",
+        "rounded = values.astype(dtype)",
+        "rounded = values.astype(dtype).astype(values.dtype)",
+        "runs/test_stored_precision.py",
+    ),
+    Mutant(
+        "runs/stored/store.py",
+        "rows = slice(begin, min(begin + at_once, shape[1]))",
+        "rows = slice(0, min(at_once, shape[1]))",
+        "runs/test_stored_precision.py",
+    ),
     Mutant("runs/module_states.py", "value=False", "value=True", "kernels/test_networks.py"),
     Mutant(
         "output/groups_of_run.py",

@@ -27,6 +27,7 @@ from numpyro_contour.runs.stored.lazy_states import LazyStates
 from numpyro_contour.runs.stored.lock import locked
 from numpyro_contour.runs.stored.one_segment import FULL_ENERGY, FULL_NOISE, SegmentStats
 from numpyro_contour.runs.stored.processes import by_the_first, of_the_first, writes
+from numpyro_contour.runs.stored.rounded import TYPES
 from numpyro_contour.runs.stored.segments import Segments, first_state
 from numpyro_contour.runs.stored.state_bytes import from_bytes, to_bytes
 from numpyro_contour.runs.stored.store import RunStore
@@ -46,6 +47,7 @@ def run_stored(
     key: jax.Array,
     *args: Any,
     segment_draws: int | None = None,
+    draws_dtype: str | None = None,
     extra_fields: tuple[str, ...] = (),
     init_params: Any = None,
     **kwargs: Any,
@@ -71,20 +73,24 @@ def run_stored(
         *args: arguments of the model.
         segment_draws: kept draws of a segment, and draws of the warm-up. None (default): as many as
             take about 20 seconds.
+        draws_dtype: floating-point type in which draws are kept. "float16" keeps 11 bits of each
+            number and halves the store of a large network; they are read as float32. States,
+            weights and energies are not rounded. Or "float32", for runs in float64. None (default)
+            for the type of the draws.
         extra_fields: as for `MCMC.run`. Defaults to ().
         init_params: as for `MCMC.run`. None (default) for the kernel's own.
         **kwargs: keyword arguments of the model.
 
     Raises:
         ValueError: the store is of another run, with what differs; it has another form or is
-            damaged; or an argument is out of its range.
+            damaged; an argument is out of its range; or a draw is too large for `draws_dtype`.
         OSError: the store could not be written, as on a full disk. What it held before is whole.
         RuntimeError: another process writes to the store.
 
     Warns:
         UserWarning: the store was begun with other versions or on another device, so that draws
-            from here on are not those of a run without a break, but as good; or its last segment
-            is torn, and is made again.
+            from here on are not those of a run without a break, but as good; its last segment
+            is torn, and is made again; or `draws_dtype` hides how draws differ.
 
     Example:
         >>> import jax, jax.numpy as jnp, os, tempfile
@@ -101,6 +107,8 @@ def run_stored(
     path = Path(path)
     if segment_draws is not None:
         checks.integer("segment_draws", segment_draws, at_least=1)
+    if draws_dtype is not None:
+        checks.one_of("draws_dtype", draws_dtype, TYPES)
     if mcmc.num_samples % mcmc.thinning:
         raise ValueError(
             f"`num_samples` takes a multiple of `thinning` in a stored run, but got "
@@ -109,9 +117,11 @@ def run_stored(
     state = first_state(mcmc, key, init_params, args, kwargs)
     segments = Segments(mcmc, args, kwargs, tuple(extra_fields), state)
     now = identity(mcmc, key, init_params, args, kwargs, state, segments.layout)
+    if draws_dtype is not None:
+        now["run"]["draws_dtype"] = draws_dtype
     with locked(path), _full_disk_named(path):
         store = _opened_by_all(path, now)
-        driver = _Driver(mcmc, store, segments, SegmentStats(mcmc, args, kwargs))
+        driver = _Driver(mcmc, store, segments, SegmentStats(mcmc, args, kwargs, draws_dtype))
         try:
             driver.run(_resumed(store, state), segment_draws)
         finally:

@@ -16,6 +16,7 @@ from numpyro_contour.runs.draw_weights import raw_log_weights
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.groups import draw_stats
 from numpyro_contour.runs.known_modes import KnownModes, known_modes
+from numpyro_contour.runs.stored.rounded import Rounding
 
 #: names of what only says how draws are weighed
 LOWEST_TEMPERATURE, FULL_ENERGY, FULL_NOISE = "lowest_temperature", "full_energy", "full_noise"
@@ -25,10 +26,18 @@ _KEPT_PROGRAMS = ("energies over all data",)
 
 
 class SegmentStats:
-    """The arrays of each segment of a run, with programs that are compiled once for all."""
+    """The arrays of each segment of a run, with programs that are compiled once for all.
 
-    def __init__(self, mcmc: MCMC, args: tuple, kwargs: dict):
+    Args:
+        mcmc: the MCMC.
+        args: arguments of the model.
+        kwargs: its keyword arguments.
+        dtype: the name of the type in which draws are kept; None for their own.
+    """
+
+    def __init__(self, mcmc: MCMC, args: tuple, kwargs: dict, dtype: str | None):
         self._mcmc, self._data = mcmc, (args, kwargs)
+        self._rounded = Rounding(dtype)
         self._computed: dict[Any, Any] = {}
         self._places: Callable | None = None
 
@@ -68,7 +77,7 @@ class SegmentStats:
         # The weight among the draws is that of the fields.
         named = dict(zip(leaf_names(run.samples), jax.tree.leaves(run.samples)))
         fields = {n: x for n, x in collected.items() if n != self._mcmc.sampler.sample_field}
-        groups = {"posterior": named, "fields": _flat(fields), "stats": stats}
+        groups = {"posterior": self._rounded(named), "fields": _flat(fields), "stats": stats}
         return {
             f"{group}/{name}": np.asarray(values)
             for group, arrays in groups.items()

@@ -6,6 +6,8 @@ which of two states belongs to them. What lies behind that is not yet part of th
 
 from __future__ import annotations
 
+import math
+import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +20,10 @@ import numpy as np
 FORMAT = 1
 # Bytes of a chunk of an array. Its draws are read together.
 _CHUNK_BYTES = 2**20
+# Bytes of an array from which on all its draws are unpacked into a file instead of memory, and of
+# what is unpacked at once.
+_IN_MEMORY = 2**28
+_AT_ONCE = 2**26
 _SLOTS = ("a", "b")
 #: groups of arrays (chains, draws, ...): draws, what was collected with them, what follows from it
 DRAWS = ("posterior", "fields", "stats")
@@ -125,7 +131,7 @@ class RunStore:
             raise self._lost(name) from error
         if not whole:
             raise self._lost(name)
-        return (array.shape[0], kept, *array.shape[2:]), array.dtype
+        return (array.shape[0], kept, *array.shape[2:]), _in_use(array.dtype)
 
     def part(self, name: str, key: Any) -> np.ndarray:
         """A part of an array by numbers, slices and arrays of numbers, one for each axis.
@@ -134,18 +140,29 @@ class RunStore:
             ValueError: what is there cannot be read.
         """
         try:
-            return np.asarray(self._root[_quoted(name)].oindex[key])
+            found = np.asarray(self._root[_quoted(name)].oindex[key])
         except Exception as error:  # whatever the codec says of a torn file
             raise self._lost(name) from error
+        return found.astype(_in_use(found.dtype), copy=False)
 
     def draws(self, name: str) -> np.ndarray:
-        """An array of the draws, (chains, draws, ...).
+        """An array of the draws, (chains, draws, ...); a large one lies in a temporary file.
 
         Raises:
             ValueError: parts of it are missing.
         """
-        shape, _ = self.layout(name)
-        return self.part(name, (slice(None), slice(0, shape[1])))
+        shape, dtype = self.layout(name)
+        size = math.prod(shape) * dtype.itemsize
+        if size < _IN_MEMORY:
+            return self.part(name, (slice(None), slice(0, shape[1])))
+        # Nobody else sees the file, and it is gone with the array.
+        with tempfile.TemporaryFile() as file:
+            found = np.memmap(file, dtype, "w+", shape=shape)
+        at_once = max(1, shape[1] * _AT_ONCE // size)
+        for begin in range(0, shape[1], at_once):
+            rows = slice(begin, min(begin + at_once, shape[1]))
+            found[:, rows] = self.part(name, (slice(None), rows))
+        return found
 
     def chosen(self, name: str, numbers: np.ndarray) -> np.ndarray:
         """Some draws of all chains by their numbers, which ascend."""
@@ -266,6 +283,11 @@ class RunStore:
         """Remove what a process left that was killed while it wrote."""
         for path in Path(self.path).rglob("*.partial"):
             path.unlink(missing_ok=True)
+
+
+def _in_use(dtype: np.dtype) -> np.dtype:
+    """The type of an array as it is read: half precision is for the disk."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def _quoted(name: str) -> str:
