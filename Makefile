@@ -1,10 +1,12 @@
-# Each target makes its own environment in the checkout. PYTHON chooses the interpreter.
+# Each target makes its own environment in the checkout. PYTHON chooses the interpreter. Groups of
+# pyproject.toml are installed by pip 25.1 and later.
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-MAKE_ENV = $(PYTHON) -m venv $(@D) && $(@D)/bin/pip install --quiet --disable-pip-version-check
+PIP = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
+MAKE_ENV = $(PYTHON) -m venv $(@D) && $(PIP) 'pip>=25.1' && $(PIP)
 PYTEST = .venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2 --dist=worksteal
 
-.PHONY: demo test test-all lint docs benchmark clean
+.PHONY: demo test test-all lint docs benchmark dist clean
 
 demo: .venv-demo-$(VERSION)/ready
 	.venv-demo-$(VERSION)/bin/python -m numpyro_contour
@@ -27,25 +29,34 @@ docs: .venv-docs-$(VERSION)/ready
 benchmark: .venv-benchmark-$(VERSION)/ready
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks
 
+dist: .venv-release-$(VERSION)/ready
+	rm -rf dist
+	.venv-release-$(VERSION)/bin/python -m build
+	.venv-release-$(VERSION)/bin/twine check --strict dist/*
+
 .venv-demo-$(VERSION)/ready: pyproject.toml
 	$(MAKE_ENV) --editable '.[demo]'
 	touch $@
 
 .venv-test-$(VERSION)/ready: pyproject.toml
-	$(MAKE_ENV) --editable '.[test]'
+	$(MAKE_ENV) --editable '.[plots,io]' --group test
 	touch $@
 
 .venv-lint-$(VERSION)/ready: pyproject.toml
-	$(MAKE_ENV) --editable '.[lint]'
+	$(MAKE_ENV) --editable . --group lint
 	touch $@
 
 .venv-docs-$(VERSION)/ready: pyproject.toml
-	$(MAKE_ENV) --editable '.[docs]'
+	$(MAKE_ENV) --editable '.[plots,io]' --group docs
 	touch $@
 
 .venv-benchmark-$(VERSION)/ready: pyproject.toml
-	$(MAKE_ENV) --editable '.[benchmark]'
+	$(MAKE_ENV) --editable '.[plots,io]' --group benchmark
+	touch $@
+
+.venv-release-$(VERSION)/ready: pyproject.toml
+	$(MAKE_ENV) --group release
 	touch $@
 
 clean:
-	rm -rf .venv-* .jax-cache site demo-output
+	rm -rf .venv-* .jax-cache site demo-output dist
