@@ -14,6 +14,8 @@ sys.path.insert(0, str(DOCS))
 
 # README and notebooks link to pages as all lie in the repository; in the site they are together.
 readme = (DOCS.parent / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+for page in ("CONTRIBUTING.md", "CHANGELOG.md"):
+    readme = readme.replace(f"]({page})", f"]({page.lower()})")
 (DOCS / "_readme.md").write_text(readme, encoding="utf-8")
 shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
 (DOCS / "notebooks").mkdir()
