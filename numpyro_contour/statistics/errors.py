@@ -122,7 +122,7 @@ def weighted_rhat(x: Any, log_weights: Any) -> np.ndarray:
     Returns:
         An array of the shape of one draw: near 1 where chains agree. NaN for a single chain, with
         fewer than 4 draws a chain, where half a chain has no weight, and of what differs by no more
-            than rounding, as the first entry of a Cholesky factor of a correlation matrix.
+        than rounding, as the first entry of a Cholesky factor of a correlation matrix.
 
     Raises:
         ValueError: as `weighted_mean`.
