@@ -13,6 +13,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from numpyro.infer import MCMC
+from tiers import in_second_tier
 
 import numpyro_contour
 from numpyro_contour import (
@@ -68,7 +69,7 @@ def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
     assert kernel.get_diagnostics_str(one).endswith("200 steps a draw")
 
 
-@pytest.mark.parametrize(("chains", "lengths"), [(1, (0, 1, 7)), (2, (7,))])
+@pytest.mark.parametrize(("chains", "lengths"), [(1, (0, 1, 7)), in_second_tier(2, (7,))])
 def test_a_warmup_of_any_length_is_the_shortest_that_finds_what_it_is_to_find(chains, lengths):
     """Step by step: what NumPyro does not make of it, its first draw makes."""
 
@@ -157,6 +158,7 @@ def test_an_editor_is_told_what_a_function_returns(name):
         assert function.__annotations__["return"] not in ("Any", Any)
 
 
+@pytest.mark.slow
 def test_entries_that_are_always_the_same_have_no_r_hat_in_the_table(capsys):
     """Above the diagonal of a Cholesky factor stand zeros, and its first entry is 1."""
 

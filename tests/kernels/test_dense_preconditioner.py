@@ -52,7 +52,7 @@ def dense_run(name):
 NAMES = ("SGLD", "SGHMC", "SGNHT", "ContourSGLD", "ReplicaExchangeSGLD")
 
 
-@pytest.mark.parametrize("name", models.of_first_tier("SGLD", "ContourSGLD", among=NAMES))
+@pytest.mark.parametrize("name", models.of_first_tier("SGLD", among=NAMES))
 def test_a_gaussian_of_strong_correlations(name):
     x, log_weights = weighted_samples(dense_run(name))
     x, w = (np.asarray(x, np.float64) - MEAN) / SCALES, np.exp(log_weights)
@@ -129,6 +129,7 @@ def test_collinear_columns_by_minibatches(energy):
         np.testing.assert_allclose(np.diag(by_noise), tuning.gradient_noise, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_a_second_run_takes_new_data_and_finds_its_own():
     X, y = collinear_data()
     mcmc = regression_run(X, y, chains=1, samples=400)
@@ -180,6 +181,7 @@ def test_the_noise_of_the_gradient_is_exported_by_coordinate_of_the_position():
     assert product.max() > 50
 
 
+@pytest.mark.slow
 def test_it_is_pickled_and_runs_one_chain_as_several():
     kernel = SGLD(regression, preconditioner="dense", num_steps=20, energy="minibatch")
     kernel = pickle.loads(pickle.dumps(kernel))
@@ -217,7 +219,7 @@ def condition_left(name, size=3, condition=30.0, **arguments):
 @pytest.mark.parametrize(
     ("name", "condition", "turns"),
     [
-        ("SGLD", 3.0, False),
+        in_second_tier("SGLD", 3.0, False),
         ("SGLD", 30.0, True),
         in_second_tier("ContourSGLD", 30.0, False),
         in_second_tier("ContourSGLD", 1000.0, True),
@@ -231,6 +233,7 @@ def test_by_default_it_is_dense_where_a_diagonal_leaves_much(name, condition, tu
         np.testing.assert_allclose(left, condition, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_diag_by_name_and_many_coordinates_stay_diagonal():
     np.testing.assert_allclose(condition_left("SGLD", preconditioner="diag"), 30.0, rtol=0.2)
     settings = {}

@@ -40,9 +40,9 @@ def shares(mcmc, inside):
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("SGLD", {}),
+        in_second_tier("SGLD", {}),
         ("ContourSGLD", {}),
-        ("SGHMC", {"adjusted": True}),
+        in_second_tier("SGHMC", {"adjusted": True}),
         # Momentum with a friction of its own, and a ladder; `core` has the other momentum.
         in_second_tier("SGNHT", {}),
         in_second_tier("ReplicaExchangeSGLD", {}),
@@ -66,6 +66,7 @@ def test_masses_of_modes_that_no_chain_climbs_between(name, settings):
     assert warmup.jumps.tried.sum() == chains * 150 * kernel.parts.num_steps // 10
 
 
+@pytest.mark.slow
 def test_one_chain_alone_finds_modes_and_jumps():
     # No two chains share a list here: the other mode is found from above its own barrier.
     comb = lambda x: 0.5 * (x / 4) ** 2 - 3 * jnp.cos(x)
@@ -139,6 +140,7 @@ def test_tries_on_minibatches_know_the_noise_of_both_ends():
     assert (told.mean(1) > 1e-4).any()
 
 
+@pytest.mark.slow
 def test_with_one_mode_jumps_change_nothing():
     potential = lambda x: 0.5 * jnp.sum(x**2)
     start = np.linspace(-1, 1, 8).reshape(4, 2)

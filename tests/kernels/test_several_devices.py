@@ -54,6 +54,7 @@ for function in (passes, at_once):
 """
 
 
+@pytest.mark.slow
 def test_each_device_passes_over_its_own_rows(run_python):
     """With 80 rows on 4 devices nothing is sent that has as many numbers as a device has rows."""
     for line in run_python(PASSES, XLA_FLAGS=flags(4)).strip().split("\n"):
@@ -116,7 +117,7 @@ def answers(run_python, known, *layouts):
 
 
 @pytest.mark.parametrize(
-    "layouts", [[(2, 2)], in_second_tier([(4, 1), (1, 4)])], ids=["both", "one axis"]
+    "layouts", [*map(in_second_tier, [[(2, 2)], [(4, 1), (1, 4)]])], ids=["both", "one axis"]
 )
 def test_layouts_give_the_answers_of_one_device(layouts, run_python, one_process):
     """Draws of minibatches are the same bit for bit; weights are sums in another order."""

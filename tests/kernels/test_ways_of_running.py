@@ -98,7 +98,7 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.parametrize(
-    "names", [FIRST[:1], in_second_tier(others(models.KINDS, FIRST[:1]))], ids=len
+    "names", [*map(in_second_tier, [FIRST[:1], others(models.KINDS, FIRST[:1])])], ids=len
 )
 def test_parallel_chains_on_two_devices(names, run_python):
     flags = "--xla_force_host_platform_device_count=2"

@@ -228,7 +228,7 @@ GROUP = G.integers(0, 3, 2000)
         in_second_tier(counts_alone, (COUNTS,), None, COUNTS.max() + 1),
         in_second_tier(by_subsample, (X[:, 0], Y), None, 100),
         in_second_tier(whole, (X[:, 0], Y), 20, 100),
-        (of_fixed_size, (X[:, 0], Y, GROUP), None, 100),
+        in_second_tier(of_fixed_size, (X[:, 0], Y, GROUP), None, 100),
         in_second_tier(summed_out, (X[:, 0], Y), None, 100),
     ],
     ids=lambda x: getattr(x, "__name__", ""),

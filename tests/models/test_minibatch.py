@@ -270,7 +270,7 @@ def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
 @pytest.mark.parametrize(
     ("energy", "name"),
     [
-        ("minibatch", "indexed"),
+        in_second_tier("minibatch", "indexed"),
         in_second_tier("control_variate", "nested"),
         in_second_tier("minibatch", "nested"),
         ("control_variate", "indexed"),

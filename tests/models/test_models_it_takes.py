@@ -49,7 +49,7 @@ STRATEGIES = {
 
 @pytest.mark.parametrize(
     "strategy",
-    [s if s in ("sample", "value") else in_second_tier(s) for s in STRATEGIES],
+    [s if s == "value" else in_second_tier(s) for s in STRATEGIES],
 )
 def test_init_strategies(strategy):
     X, y = models.constrained_data(rows=20)

@@ -62,6 +62,7 @@ def test_a_model_with_nothing_to_sample_runs_and_says_so(name):
         np.testing.assert_allclose(found[site], values)
 
 
+@pytest.mark.slow
 def test_its_warm_up_and_its_chains_run_too():
     """With all that is found, and a weight; afterwards there is nothing to look at."""
     kernel = ContourSGLD(one_share, num_steps=2)

@@ -5,6 +5,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD
 
@@ -30,7 +31,7 @@ def program_of(kernel, *args, start=None):
     return str(jax.make_jaxpr(lambda s: kernel.sample(s, args, {}))(state))
 
 
-@pytest.mark.parametrize("kernel", [SGLD, ContourSGLD])
+@pytest.mark.parametrize("kernel", [in_second_tier(SGLD), ContourSGLD])
 def test_products_of_the_model_are_in_full_precision_unless_another_is_chosen(kernel):
     # A GPU takes ten bits of each number otherwise: means were off by .3 standard deviations.
     given = {"preconditioner": "diag", "jumps": False}

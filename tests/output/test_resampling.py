@@ -180,6 +180,7 @@ def test_expectations_are_the_weighted_means():
 # --------------------------------------------------------------------------- predictions
 
 
+@pytest.mark.slow
 def test_predictions_of_new_rows():
     """One prediction from each draw, by its weight; or so many of equal weight."""
     mcmc, _, _ = regression_run()

@@ -192,6 +192,7 @@ def test_a_model_with_minibatches_and_constrained_sites_is_smooth():
     assert found["gradient"].figure < 0.01
 
 
+@pytest.mark.slow
 def test_the_group_is_stored():
     key = random.key(0)
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * x @ x, num_steps=5)

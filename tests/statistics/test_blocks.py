@@ -92,6 +92,7 @@ def test_effective_sizes_are_arvizs(shape, coefficient):
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_block(monkeypatch):
     """No copy of all draws is made, least of all in float64."""
     x = RNG.normal(size=(2, 1000, 4000)).astype(np.float32)

@@ -283,6 +283,7 @@ def test_a_climb_over_all_rows_at_another_temperature():
     assert height == pytest.approx(20 / (1 - 0.02**2) + 20, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_too_short_a_warmup_is_made_longer():
     kernel = ContourSGLD(potential_fn=lambda x: jnp.sum(x**2), barrier=20.0, num_steps=1)
     mcmc = MCMC(kernel, num_warmup=20, num_samples=1, progress_bar=False)
