@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 GOOD, BAD, UNKNOWN = "good", "bad", "not checked"
 
 _MARKS = {GOOD: "ok", BAD: "BAD", UNKNOWN: "?"}
-_COLOURS = {GOOD: "#2e7d32", BAD: "#c62828", UNKNOWN: "#757575"}
+# Legible on white and on black.
+_COLOURS = {GOOD: "#388e3c", BAD: "#e53935", UNKNOWN: "#808080"}
 _WIDTH = 98
 # Checks without which nobody can tell whether a run is right, however good the others are.
 _NEEDED = frozenset({"chains", "record"})
@@ -145,21 +146,24 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The report as a table for notebooks, faults first."""
+        header = _row("th", ("", "check", "figure", "limit", "finding"))
         rows = "".join(
-            f'<tr><td style="color: {_COLOURS[v.outcome]}; text-align: left">'
-            f"<b>{v.outcome}</b></td>"
-            f'<td style="text-align: left">{html.escape(v.check)}</td>'
-            f'<td style="text-align: right">{_number(v.figure)}</td>'
-            f'<td style="text-align: right">{_number(v.limit)}</td>'
-            f'<td style="text-align: left">{html.escape(v.finding)} '
-            f"<b>{html.escape(v.advice)}</b></td></tr>"
+            _row(
+                "td",
+                (
+                    f'<b style="color: {_COLOURS[v.outcome]}">{v.outcome}</b>',
+                    html.escape(v.check),
+                    _number(v.figure),
+                    _number(v.limit),
+                    f"{html.escape(v.finding)} <b>{html.escape(v.advice)}</b>",
+                ),
+            )
             for v in self._ordered()
         )
-        header = "".join(f"<th>{name}</th>" for name in ("", "check", "figure", "limit", ""))
         return (
             f"<p><b>{html.escape(self.title)}</b><br>{html.escape(self.headline)}</p>"
-            f'<table class="contour-report"><thead><tr>{header}</tr></thead>'
-            f"<tbody>{rows}</tbody></table>"
+            f'<table class="contour-report" style="border-collapse: collapse"><thead>{header}'
+            f"</thead><tbody>{rows}</tbody></table>"
         )
 
     def _ordered(self) -> list[Verdict]:
@@ -167,5 +171,22 @@ class Report:
         return sorted(self.verdicts, key=lambda v: order.index(v.outcome))
 
 
+# Styles of the cells, and of each column: notebooks have styles of their own, if they have any.
+_CELL = "vertical-align: top; padding: 0.3em 1.2em 0.3em 0"
+_TEXT = "text-align: left"
+_SHORT = f"{_TEXT}; white-space: nowrap"
+_FIGURE = "text-align: right; white-space: nowrap"
+_COLUMNS = (_SHORT, _SHORT, _FIGURE, _FIGURE, _TEXT)
+
+
+def _row(tag: str, cells: tuple[str, ...]) -> str:
+    """A row of the table for notebooks."""
+    inside = zip(_COLUMNS, cells, strict=True)
+    made = "".join(f'<{tag} style="{_CELL}; {style}">{cell}</{tag}>' for style, cell in inside)
+    return f"<tr>{made}</tr>"
+
+
 def _number(x: float) -> str:
-    return "" if math.isnan(x) else f"{x:.3g}"
+    if math.isnan(x):
+        return ""
+    return f"{x:,.0f}" if 1000 <= abs(x) < 1e6 else f"{x:.3g}"

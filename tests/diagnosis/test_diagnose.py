@@ -811,6 +811,22 @@ def test_report_for_notebooks():
     assert "2 is more than 1 &amp; &lt;that&gt;." in table
     assert table.index("third") < table.index("first") < table.index("second")
     assert table.count("<tr>") == 5
+    cells = re.findall(r"<t[dh] style=\"([^\"]*)\">", table)
+    assert len(cells) == 25
+    assert all("padding: 0.3em 1.2em" in style for style in cells)
+    # A column has one side for its header and its cells: figure and limit the right one.
+    sides = [re.search("text-align: (left|right)", style)[1] for style in cells]
+    assert sides == ["left", "left", "right", "right", "left"] * 5
+
+
+def test_large_figures_of_a_report_are_not_powers_of_ten():
+    shown = [
+        verdict("length", 2982.4, 200.0, False, "", ""),
+        verdict("x", 4e-5, 3e7, False, "", ""),
+    ]
+    table = Report("SGLD", tuple(shown))._repr_html_()
+    for number in ("2,982", "200", "4e-05", "3e+07"):
+        assert f">{number}</td>" in table
 
 
 def test_report_for_programs():
