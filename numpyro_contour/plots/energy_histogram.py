@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.plots.energy_bins import common_edges, joined_edges, spread
 from numpyro_contour.plots.shared import (
     Figsize,
     bin_edges,
@@ -18,22 +19,31 @@ from numpyro_contour.plots.shared import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Visits of a chain, in the mean, below which bins are joined.
+_LEAST_VISITS = 5.0
+# The axis ends so many times below the rarest visits: theta may fall by a factor of e a nat.
+_ROOM = 1e3
+
 
 def plot_energy_histogram(data: Any, ax: Axes | None = None, figsize: Figsize = None) -> Axes:
-    r"""How often each energy bin was visited, compared with its estimated probability theta.
+    r"""How often energies were visited, compared with their estimated probability theta.
 
-    .. math:: h_i = \frac1C \sum_c \frac{n_{ci}}{\sum_j n_{cj}}, \qquad
-              \bar\theta_i = \frac1C \sum_c \theta_c(i), \qquad
-              f_i = \frac1C \sum_c \frac{\theta_c(i)^{1 - \zeta}}
+    .. math:: h_B = \frac{1}{|B|\,C} \sum_{i \in B, c} \frac{n_{ci}}{\sum_j n_{cj}}, \qquad
+              \bar\theta_B = \frac{1}{|B|\,C} \sum_{i \in B, c} \theta_c(i), \qquad
+              f_B = \frac{1}{|B|\,C} \sum_{i \in B, c} \frac{\theta_c(i)^{1 - \zeta}}
                     {\sum_{j: n_{cj} > 0} \theta_c(j)^{1 - \zeta}}
 
     with :math:`n_{ci}` the visits of chain c to bin i since its partition was set, including
-    the end of the warm-up. Where visits and theta differ, the contour run flattened the density.
+    the end of the warm-up, and sums over bins that the chain visited. Where visits and theta
+    differ, the contour run flattened the density.
     The curve f is the flattened density that the chain should visit if its last theta were right:
     visits that follow f confirm theta, and visits that stay near theta show that theta is not
     learnt yet. With
     `random_field="scalable"`, whose theta tends to :math:`\text{mass}^{1/\zeta}`, f is flat.
-    Chains with different partitions are drawn one by one.
+
+    A drawn bin B joins neighbours until a chain has five visits to it in the mean, so bins are wide
+    where visits are few. If partitions of the chains differ, their bins are first spread onto
+    common ones.
 
     Args:
         data: what `to_inference_data` returns, or an `MCMC` with a contour kernel, after `run`.
@@ -41,8 +51,10 @@ def plot_energy_histogram(data: Any, ax: Axes | None = None, figsize: Figsize = 
         figsize: width and height of a new figure in inches. None (default) for matplotlib's.
 
     Returns:
-        The axes: shares of visits filled, theta as a line and f as a dashed line, both only for
-        visited bins, on a log scale, against the potential energy in nats.
+        The axes: visits filled, theta as a line and f as a dashed line, means of the chains, as
+        shares per nat on a log scale, against the potential energy in nats. Bands reach from the
+        lowest to the highest chain. The axis ends a factor of 1,000 below the rarest visits, where
+        theta may leave it.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -62,42 +74,55 @@ def plot_energy_histogram(data: Any, ax: Axes | None = None, figsize: Figsize = 
         >>> ax.get_xlabel()
         'potential energy (nats)'
     """
-    edges, visits, theta, flattened = _histograms(contour_evidence(data))
+    edges, *masses = _histograms(contour_evidence(data))
+    visits, theta, flattened = (of_chains / np.diff(edges) for of_chains in masses)
     ax = one_axes(ax, figsize)
-    # Theta of bins that were never visited only shows how long ago the run began.
-    seen = visits > 0
-    alpha, width = (0.35, 1.5) if len(edges) == 1 else (0.2, 0.8)
-    style: dict[str, Any]
-    for i in range(len(edges)):
-        names = ("", "", "") if i else ("visits", "theta", "flattened theta")
-        style = {"fill": True, "color": "C0", "alpha": alpha}
-        ax.stairs(visits[i], edges[i], label=names[0], **style)
-        style = {"baseline": None, "lw": width, "color": "C1", "zorder": 2}
-        ax.stairs(np.where(seen[i], theta[i], np.nan), edges[i], label=names[1], **style)
-        style = {"baseline": None, "lw": 0.8, "ls": "--", "color": "0.2", "zorder": 2.5}
-        ax.stairs(np.where(seen[i], flattened[i], np.nan), edges[i], label=names[2], **style)
+    style: dict[str, Any] = {"baseline": None, "lw": 1.5}
+    ax.stairs(visits.mean(0), edges, fill=True, color="C0", alpha=0.25, label="visits")
+    ax.stairs(visits.mean(0), edges, color="C0", **style | {"lw": 1.0})
+    _band(ax, visits, edges, "C0")
+    ax.stairs(theta.mean(0), edges, color="C1", label="theta", **style)
+    _band(ax, theta, edges, "C1")
+    ax.stairs(flattened.mean(0), edges, color="0.2", ls="--", label="flattened theta", **style)
+    if len(visits) > 1:
+        ax.fill_between([], [], color="0.5", alpha=0.4, lw=0, label="range of the chains")
     ax.set_yscale("log")
-    ax.set_ylim(min(x[seen].min() for x in (visits, theta, flattened)) / 3, 1.0)
-    left, right = edges.min(), edges[:, 1:][seen].max()
-    ax.set_xlim(left - 0.02 * (right - left), right + 0.02 * (right - left))
+    means = np.stack([x.mean(0) for x in (visits, flattened, theta)])
+    ax.set_ylim(means[:2][means[:2] > 0].min() / _ROOM, 1.5 * means.max())
+    margin = 0.02 * (edges[-1] - edges[0])
+    ax.set_xlim(edges[0] - margin, edges[-1] + margin)
     ax.set_xlabel("potential energy (nats)")
-    ax.set_ylabel("share of the bin")
-    legend_inside(ax)
+    ax.set_ylabel("share per nat")
+    legend_inside(ax, headroom=0.22, ncols=2)
     return ax
 
 
-def _histograms(evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Edges, visits, theta, flattened theta: one row, or one per chain if partitions differ."""
+def _band(ax: Axes, of_chains: np.ndarray, edges: np.ndarray, colour: str) -> None:
+    """From the lowest to the highest chain."""
+    if len(of_chains) > 1:
+        style: dict[str, Any] = {"fill": True, "color": colour, "alpha": 0.4, "lw": 0}
+        ax.stairs(of_chains.max(0), edges, baseline=of_chains.min(0), **style)
+
+
+def _histograms(evidence: Evidence) -> tuple[np.ndarray, ...]:
+    """Edges of the bins that are drawn, and visits, theta and flattened theta, (chains, bins).
+
+    Each is a share of the whole of its chain.
+    """
     edges = bin_edges(evidence)
     counts, theta = (evidence.per_chain("energy_partition", name) for name in ("visits", "theta"))
     assert counts is not None
     assert theta is not None
-    visits = counts / counts.sum(axis=1, keepdims=True)
+    seen = counts > 0
     even = evidence.settings.get("random_field") == "scalable"
     power = 0.0 if even else 1.0 - float(evidence.settings["zeta"])
-    flattened = np.where(counts > 0, theta**power, 0.0)
+    flattened = np.where(seen, theta**power, 0.0)
     flattened /= flattened.sum(axis=1, keepdims=True)
-    if np.all(edges == edges[0]):
-        means = (x.mean(axis=0, keepdims=True) for x in (visits, theta, flattened))
-        return (edges[:1], *means)
-    return edges, visits, theta, flattened
+    fine = common_edges(edges)
+    total = sum(spread(n, of_chain, fine) for n, of_chain in zip(counts, edges))
+    joined = joined_edges(fine, np.asarray(total), _LEAST_VISITS * len(counts))
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    # Theta of bins that a chain never visited only shows how long ago the run began.
+    masses = (shares, np.where(seen, theta, 0.0), flattened)
+    drawn = (np.stack([spread(m, e, joined) for m, e in zip(x, edges)]) for x in masses)
+    return (joined, *drawn)

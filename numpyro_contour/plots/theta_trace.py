@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numpyro_contour import checks
+from numpyro_contour.diagnosis.evidence import Evidence
+from numpyro_contour.plots.energy_bins import spread
 from numpyro_contour.plots.shared import (
     Figsize,
     bin_edges,
@@ -40,8 +42,8 @@ def plot_theta_trace(
     Returns:
         The axes: one colour per bin, one thin line per chain, theta on a log scale against the
         number of the draw. The legend gives the ends of the bins in nats. If the partitions of the
-        chains differ, it gives the means of the ends, since the same bin then has slightly
-        different energies in each chain.
+        chains differ, these are the means of their ends, and the theta of each chain is spread onto
+        them, so that lines of one colour are for the same energies.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -70,22 +72,32 @@ def plot_theta_trace(
     assert last is not None
     chosen = _default_bins(last) if bins is None else _checked_bins(bins, last.shape[1])
     dim = evidence.stats["log_theta"].transpose("chain", ..., "bin").dims[1]
-    log_theta = evidence.log_theta
-    assert log_theta is not None
     ax = one_axes(ax, figsize or (8.0, 4.0))
     from matplotlib import colormaps
 
-    colours = colormaps["viridis"](np.linspace(0.0, 0.9, len(chosen)))
+    colours = colormaps["viridis"](np.linspace(0.0, 0.85, len(chosen)))
     draws = draw_numbers(evidence.stats, str(dim))
     names, title = bin_names(bin_edges(evidence), chosen)
-    for place, colour, name in zip(chosen, colours, names):
-        for chain, values in enumerate(np.exp(log_theta[:, :, place].astype(np.float64))):
+    theta = _theta_of(evidence, chosen)
+    for place, (colour, name) in enumerate(zip(colours, names)):
+        for chain, values in enumerate(theta[..., place]):
             ax.plot(draws, values, color=colour, lw=0.8, label="" if chain else name)
     ax.set_yscale("log")
     ax.set_xlabel("draw")
     ax.set_ylabel("theta (probability of the bin)")
     legend_beside(ax, title=title)
     return ax
+
+
+def _theta_of(evidence: Evidence, bins: np.ndarray) -> np.ndarray:
+    """Theta of some bins, (chains, draws, bins): of the mean bins if the partitions differ."""
+    log_theta, edges = evidence.log_theta, bin_edges(evidence)
+    assert log_theta is not None
+    if np.all(edges == edges[0]):
+        return np.exp(log_theta[..., bins].astype(np.float64))
+    mean = edges.mean(axis=0)
+    theta = (np.exp(of_chain.astype(np.float64)) for of_chain in log_theta)
+    return np.stack([spread(x, own, mean)[:, bins] for x, own in zip(theta, edges)])
 
 
 def bin_names(edges: np.ndarray, chosen: np.ndarray) -> tuple[list[str], str]:

@@ -1,6 +1,6 @@
 """What the figures of a run show, against the numbers of the run."""
 
-import itertools
+from itertools import pairwise
 
 import arviz as az
 import jax
@@ -119,25 +119,33 @@ def test_histogram_shows_visits_theta_and_the_flattened_density(data, mcmc, ax):
     assert counts.shape == (CHAINS, BINS)
     seen = counts > 0
     assert seen.any(0).sum() > 3
-    visits, theta, flattened = stairs(ax)
-    shares = (counts.T / counts.sum(1)).T.mean(0)
-    np.testing.assert_allclose(visits.values, shares)
-    np.testing.assert_allclose(
-        theta.values, np.where(seen.any(0), learnt.mean(0), np.nan), rtol=1e-5
-    )
-    expected = np.zeros(BINS)
-    for c in range(CHAINS):
-        powers = [learnt[c, i] ** 0.25 if seen[c, i] else 0.0 for i in range(BINS)]
-        expected += np.array(powers) / sum(powers) / CHAINS
-    np.testing.assert_allclose(flattened.values, np.where(seen.any(0), expected, np.nan), rtol=1e-5)
-    for each in (visits, theta, flattened):
-        np.testing.assert_allclose(each.edges, np.linspace(-7.0, 17.0, BINS + 1), rtol=1e-6)
+    visits, line, band, theta, _, flattened = stairs(ax)
+    np.testing.assert_array_equal(visits.values, line.values)
+    edges = np.linspace(-7.0, 17.0, BINS + 1)
+    places = np.searchsorted(edges, visits.edges - 1e-3)
+    np.testing.assert_allclose(edges[places], visits.edges, rtol=1e-5)
+    powers = np.where(seen, learnt**0.25, 0.0)
+
+    def joined(shares):
+        """Shares of chains in each drawn bin per nat, (drawn bins, chains)."""
+        ends = list(pairwise(places))
+        return np.array([shares[:, a:b].sum(1) / (edges[b] - edges[a]) for a, b in ends])
+
+    of_chains = joined(counts / counts.sum(1, keepdims=True))
+    np.testing.assert_allclose(visits.values, of_chains.mean(1), rtol=1e-4)
+    np.testing.assert_allclose(band.values, of_chains.max(1), rtol=1e-4)
+    np.testing.assert_allclose(band.baseline, of_chains.min(1), rtol=1e-4)
+    expected = joined(np.where(seen, learnt, 0.0)).mean(1)
+    np.testing.assert_allclose(theta.values, expected, rtol=1e-4)
+    expected = joined(powers / powers.sum(1, keepdims=True)).mean(1)
+    np.testing.assert_allclose(flattened.values, expected, rtol=1e-4)
+    for shown in (visits, flattened):
+        assert (shown.values * np.diff(shown.edges)).sum() == pytest.approx(1.0, abs=1e-9)
     assert ax.get_yscale() == "log"
-    last = visits.edges[1:][shares > 0].max()
-    assert last < ax.get_xlim()[1] <= last + 0.02 * 24.1
+    assert visits.edges[-1] < ax.get_xlim()[1] <= visits.edges[-1] + 0.02 * 24.1
     low, high = ax.get_ylim()
-    assert 0 < low < min(shares[shares > 0].min(), np.nanmin(theta.values))
-    assert high > shares.max()
+    assert 0 < low < visits.values.min()
+    assert high > visits.values.max()
     assert ax.get_xlabel() == "potential energy (nats)"
 
 
@@ -148,44 +156,18 @@ def test_histogram_of_an_mcmc_is_that_of_its_data(data, mcmc, ax):
         np.testing.assert_array_equal(one.values, two.values)
 
 
-def three_bins(data, **variables):
-    """The data with another energy partition, of three bins."""
-    groups = to_datasets(data)
-    values = {
-        "lower_edge": [[0.0, 1.0, 2.0]] * CHAINS,
-        "upper_edge": [[1.0, 2.0, 3.0]] * CHAINS,
-        "theta": [[0.2, 0.3, 0.5]] * CHAINS,
-        "visits": [[1, 1, 2]] * CHAINS,
-    } | variables
-    partition = {name: (("chain", "bin"), np.array(x)) for name, x in values.items()}
-    groups["energy_partition"] = xr.Dataset(partition)
-    return from_datasets(groups)
-
-
-def test_chains_of_different_partitions_are_drawn_one_by_one(data, ax):
-    data = three_bins(
-        data,
-        upper_edge=[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [2.0, 4.0, 6.0]],
-        lower_edge=[[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [0.0, 2.0, 4.0]],
-        theta=[[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]],
-        visits=[[1, 1, 2], [1, 1, 2], [3, 0, 1]],
-    )
-    plot_energy_histogram(data, ax=ax)
-    assert len(ax.patches) == 9
-    visits, theta, flattened = stairs(ax)[6:]
-    np.testing.assert_allclose(visits.values, [0.75, 0.0, 0.25])
-    np.testing.assert_allclose(theta.values, [0.6, np.nan, 0.1])
-    roots = np.array([0.6, 0.1]) ** 0.25
-    expected = roots / roots.sum()
-    np.testing.assert_allclose(flattened.values, [expected[0], np.nan, expected[1]])
-    for each in (visits, theta, flattened):
-        np.testing.assert_allclose(each.edges, [0.0, 2.0, 4.0, 6.0])
-
-
 def test_the_scalable_field_flattens_evenly(data, ax):
-    data = changed(three_bins(data), "sample_stats", {"random_field": "scalable"})
-    plot_energy_histogram(data, ax=ax)
-    np.testing.assert_allclose(stairs(ax)[2].values, np.full(3, 1 / 3))
+    groups = to_datasets(changed(data, "sample_stats", {"random_field": "scalable"}))
+    values = {
+        "lower_edge": [0.0, 1.0, 2.0],
+        "upper_edge": [1.0, 2.0, 3.0],
+        "theta": [0.2, 0.3, 0.5],
+        "visits": [10, 10, 20],
+    }
+    partition = {name: (("chain", "bin"), np.array([x] * CHAINS)) for name, x in values.items()}
+    groups["energy_partition"] = xr.Dataset(partition)
+    plot_energy_histogram(from_datasets(groups), ax=ax)
+    np.testing.assert_allclose(stairs(ax)[-1].values, np.full(3, 1 / 3))
 
 
 @pytest.mark.parametrize("plot", [plot_energy_histogram, plot_theta_trace, plot_energy_trace])
@@ -362,7 +344,7 @@ def test_weights_of_zero_are_left_out_of_the_logarithms(data):
 
 def heights(x, weights, edges):
     """The definition of the weighted density, bin by bin."""
-    masses = [weights[(x >= a) & (x < b)].sum() for a, b in itertools.pairwise(edges)]
+    masses = [weights[(x >= a) & (x < b)].sum() for a, b in pairwise(edges)]
     return np.array(masses) / weights.sum() / np.diff(edges)
 
 
@@ -563,7 +545,7 @@ def names(axes):
 
 
 CONTOUR = [
-    ("potential energy (nats)", "share of the bin"),
+    ("potential energy (nats)", "share per nat"),
     ("draw", "theta (probability of the bin)"),
     ("draw", "chain 0\nenergy (nats)"),
     ("share of the draws, heaviest first", "weight (mean 1)"),
