@@ -111,11 +111,12 @@ def _trace(evidence: Evidence, chain: int, ax: Axes) -> None:
     low, high = (ends[chain] for ends in _windows(evidence))
     style: dict[str, Any]
     ax.plot(draws, energy, color="C0", lw=0.7, label="draws")
-    ax.fill_between(draws, low, high, color="C0", alpha=0.2, lw=0, label="windows")
+    # Opaque, so that the edges of the bins do not show through.
+    ax.fill_between(draws, low, high, color="#d2e3f0", lw=0, label="windows")
     multiplier = evidence.per_draw("gradient_multiplier")
     if multiplier is not None:
         bouncy = multiplier[chain] < 0
-        style = {"marker": ".", "ms": 3, "ls": "", "color": "C3"}
+        style = {"marker": "o", "ms": 2.5, "ls": "", "color": "C3", "zorder": 3}
         ax.plot(draws[bouncy], energy[bouncy], label="bouncy moves", **style)
     if evidence.weighed:
         style = {"color": "black", "lw": 1.0, "ls": "--"}

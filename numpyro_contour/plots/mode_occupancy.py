@@ -16,6 +16,7 @@ from numpyro_contour.plots.shared import (
     draw_numbers,
     given_axes,
     legend_beside,
+    mode_colours,
     new_axes,
 )
 
@@ -80,10 +81,9 @@ def plot_mode_occupancy(
     else:
         above, below = axes = given_axes(axes, 2)
         above.set_xlabel("draw")  # they may stand side by side
-    from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    colours = colormaps["tab10" if len(found) <= 10 else "tab20"].colors[: len(found)]  # type: ignore[attr-defined]
+    colours = mode_colours(len(found))
     draws = draw_numbers(groups["posterior"])
     for mode, (label, colour) in enumerate(zip(found, colours)):
         shares = running_shares(places == mode, weights)

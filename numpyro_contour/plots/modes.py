@@ -10,7 +10,14 @@ import xarray as xr
 
 from numpyro_contour import checks
 from numpyro_contour.output.resample import groups_of_run
-from numpyro_contour.plots.shared import Figsize, given_axes, legend_beside, new_axes
+from numpyro_contour.plots.shared import (
+    Figsize,
+    given_axes,
+    legend_beside,
+    legend_inside,
+    mode_colours,
+    new_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,35 +115,34 @@ _MASSES: dict[str, tuple[str | None, str, dict[str, Any]]] = {
 
 def _draw_places(ax: Axes, group: xr.Dataset, names: list[str]) -> None:
     """The bottoms with a standard deviation to both sides: in a plane, or over coordinates."""
-    from matplotlib import colormaps
-
     number = group.sizes["mode"]
-    colours = colormaps["tab10" if number <= 10 else "tab20"].colors  # type: ignore[attr-defined]
+    colours = mode_colours(number)
     of_names = group.sel(coordinate=names)
     means, sds = (of_names[n].transpose("mode", "coordinate").values for n in ("mean", "sd"))
     if len(names) == 2:
         for mean, sd, label, colour in zip(means, sds, group["mode"].values, colours):
-            style = {"fmt": "o", "ms": 4, "lw": 1.2, "color": colour, "label": str(label)}
+            style = {"fmt": "o", "ms": 4, "lw": 2, "color": colour, "label": str(label)}
             ax.errorbar(*mean[:, None], *sd[::-1, None], **style)
         ax.set_xlabel(names[0])
-        ax.set_ylabel(f"{names[1]} (bottom, +- 1 sd)")
+        ax.set_ylabel(f"{names[1]} (bottom, ± 1 sd)")
         legend_beside(ax, title="mode")
         return
     at = np.arange(len(names))
     for place, (mean, sd, label) in enumerate(zip(means, sds, group["mode"].values)):
         # Side by side, since modes often share the values of some coordinates.
         beside = at + 0.5 * ((place + 0.5) / number - 0.5)
-        style = {"fmt": "o", "ms": 4, "lw": 1.2, "color": colours[place], "label": str(label)}
+        style = {"fmt": "o", "ms": 4, "lw": 2, "color": colours[place], "label": str(label)}
         ax.errorbar(beside, mean, sd, **style)
     ax.set_xticks(at, names, rotation=30 if len(names) > 3 else 0)
-    ax.set_ylabel("bottom, +- 1 sd of its normal")
+    ax.set_ylabel("bottom, ± 1 sd of its normal")
     legend_beside(ax, title="mode")
 
 
 def _draw_masses(ax: Axes, group: xr.Dataset) -> None:
     at = np.arange(group.sizes["mode"])
     of_chains = group["mass_by_chain"].transpose("chain", "mode").values
-    ax.plot(at - 0.2, of_chains.T, ".", color="0.6", ms=3)
+    for chain, values in enumerate(of_chains):
+        ax.plot(at - 0.2, values, ".", color="0.5", ms=4, label="" if chain else "each chain")
     used = [name for name in _MASSES if name in group]
     for place, name in enumerate(used):
         error, label, style = _MASSES[name]
@@ -145,8 +151,8 @@ def _draw_masses(ax: Axes, group: xr.Dataset) -> None:
     ax.set_xticks(at, [str(mode) for mode in group["mode"].values])
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("mode")
-    ax.set_ylabel("mass, +- 2 standard errors")
-    ax.legend(frameon=False, fontsize="small")
+    ax.set_ylabel("mass, ± 2 standard errors")
+    legend_inside(ax, headroom=0.15, ncols=2)
 
 
 def _draw_jumps(ax: Axes, group: xr.Dataset, shown: np.ndarray) -> None:
@@ -159,7 +165,7 @@ def _draw_jumps(ax: Axes, group: xr.Dataset, shown: np.ndarray) -> None:
     for (row, column), number in np.ndenumerate(made):
         if tried[row, column]:
             colour = "white" if share[row, column] < 0.6 else "black"
-            size = 9 if len(shown) <= 6 else 5
+            size = 9 if len(shown) <= 6 else 7 if len(shown) <= 10 else 5
             ax.text(column, row, f"{number}", ha="center", va="center", color=colour, fontsize=size)
     labels = [str(mode) for mode in group["mode"].values[shown]]
     ax.set_xticks(range(len(shown)), labels)

@@ -25,6 +25,32 @@ SMALL_LEGEND: dict[str, Any] = {
 }
 
 
+# Ten colours that readers with any colour vision tell apart.
+# Source: Petroff (2021), "Accessible color sequences for data visualization".
+_TEN = (
+    "#3f90da",
+    "#ffa90e",
+    "#bd1f01",
+    "#94a4a2",
+    "#832db6",
+    "#a96b59",
+    "#e76300",
+    "#b9ac70",
+    "#717581",
+    "#92dadd",
+)
+
+
+def mode_colours(number: int) -> list[Any]:
+    """A colour for each of up to 20 modes; up to ten for readers with any colour vision."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
+
+    if number <= len(_TEN):
+        return [to_rgb(name) for name in _TEN[:number]]
+    return list(colormaps["tab20"].colors[:number])  # type: ignore[attr-defined]
+
+
 # ------------------------------------------------------------------------------------------- axes
 
 

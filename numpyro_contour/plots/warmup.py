@@ -58,27 +58,44 @@ def plot_warmup(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndar
     draw_energies(axes[0], group)
     stages = np.arange(group.sizes["stage"])
     for chain in range(group.sizes["chain"]):
-        axes[1].plot(stages, group["step_size"].isel(chain=chain), "C0.-", lw=1)
-        axes[2].plot(stages, group["acceptance"].isel(chain=chain), "C0.-", lw=1)
+        label = "" if chain else "chains"
+        axes[1].plot(stages, group["step_size"].isel(chain=chain), "C0.-", lw=1, label=label)
+        axes[2].plot(stages, group["acceptance"].isel(chain=chain), "C0.-", lw=1, label=label)
     axes[1].set_ylabel("step size")
-    axes[1].set_yscale("log")
+    _plain_logarithms(axes[1])
     axes[2].set_ylabel("acceptance")
-    axes[2].axhline(group.attrs["target_acceptance"], color="0.7", lw=1, ls="--")
+    axes[2].axhline(group.attrs["target_acceptance"], color="0.4", lw=1, ls="--", label="aim")
+    legend_inside(axes[2])
     name_stages(axes[2], group)
     return axes
 
 
 def draw_energies(ax: Axes, group: xr.Dataset) -> None:
     """Potential energies of the stages, and the lower edge if there is one."""
-    stages = np.arange(group.sizes["stage"])
-    for chain in range(group.sizes["chain"]):
+    number = group.sizes["chain"]
+    for chain in range(number):
         at = group.isel(chain=chain)
-        ax.errorbar(stages, at["energy"], at["energy_sd"], color="C0", lw=1, capsize=2)
+        # Side by side, since the bars of chains that agree would lie on each other.
+        beside = np.arange(group.sizes["stage"]) + 0.4 * ((chain + 0.5) / number - 0.5)
+        names = ("", "") if chain else ("chains, ± 1 sd", "lower edge")
+        style: dict[str, Any] = {"fmt": ".-", "color": "C0", "lw": 0.6, "elinewidth": 1, "ms": 4}
+        ax.errorbar(beside, at["energy"], at["energy_sd"], label=names[0], **style)
         if "lower_edge" in at:
-            ax.plot(stages, at["lower_edge"], "C1_", label="" if chain else "lower edge")
-    if "lower_edge" in group:
-        legend_inside(ax)
+            ax.plot(beside, at["lower_edge"], "C1_", mew=1.5, label=names[1])
+    legend_inside(ax)
     ax.set_ylabel("energy (nats)")
+
+
+def _plain_logarithms(ax: Axes) -> None:
+    """A logarithmic axis whose numbers are 0.1, 0.2, 0.5 and so on, not powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    few = (1, 2, 5) if high < 300 * low else (1,)
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 4, 6) if high < 10 * low else few))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def name_stages(ax: Axes, group: xr.Dataset) -> None:

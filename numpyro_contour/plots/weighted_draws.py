@@ -8,9 +8,13 @@ import numpy as np
 
 from numpyro_contour import checks
 from numpyro_contour.plots.shared import Figsize, one_axes
+from numpyro_contour.statistics.estimates import quantiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: quantiles of the weight between which the axes show everything
+_INSIDE = (0.001, 0.999)
 
 
 def plot_weighted_draws(
@@ -26,7 +30,7 @@ def plot_weighted_draws(
         figsize: width and height of a new figure in inches. None (default) for matplotlib's.
 
     Returns:
-        The axes.
+        The axes; at most 0.1 % of the weight lies beyond each of their limits.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -50,6 +54,14 @@ def plot_weighted_draws(
     ax = one_axes(ax, figsize)
     ax.scatter(positions[..., 0], positions[..., 1], s=areas(weight), alpha=0.3, linewidths=0)
     ax.set_aspect("equal")
+    # Draws of next to no weight are too small to be seen, however far out they are.
+    ends = [
+        quantiles(x, weight.reshape(1, -1), _INSIDE)
+        for x in np.moveaxis(positions.reshape(1, -1, 2), 2, 0)
+    ]
+    margin = 0.1 * max(np.ptp(end) for end in ends) or 0.5
+    ax.set_xlim(ends[0][0] - margin, ends[0][1] + margin)
+    ax.set_ylim(ends[1][0] - margin, ends[1][1] + margin)
     ax.set_xlabel("x(1)")
     ax.set_ylabel("x(2)")
     return ax

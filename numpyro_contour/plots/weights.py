@@ -11,6 +11,9 @@ from numpyro_contour.plots.shared import SMALL_LEGEND, Figsize, grid_axes
 from numpyro_contour.statistics.tails import pareto_khat
 from numpyro_contour.statistics.weights import kish_share, normalise
 
+# Draws of less weight than this lie outside the axes: any number of them counts for nothing.
+_LIGHTEST = 1e-4
+
 
 def plot_weights(data: Any, axes: Any = None, figsize: Figsize = None) -> np.ndarray:
     r"""The weights of the draws, heaviest first, and their cumulative share of the total.
@@ -30,7 +33,7 @@ def plot_weights(data: Any, axes: Any = None, figsize: Figsize = None) -> np.nda
 
     Returns:
         The two axes, (2,), against the share of the draws, heaviest first: weights of mean 1 in
-        each chain, on a log scale without weights of 0; and L. Thin lines are single chains, and
+        each chain, on a log scale down to 1e-4; and L. Thin lines are single chains, and
         the thick line is for all of them.
 
     Raises:
@@ -65,6 +68,7 @@ def plot_weights(data: Any, axes: Any = None, figsize: Figsize = None) -> np.nda
     axes[0].axhline(1.0, **reference)
     axes[1].plot([0.0, 1.0], [0.0, 1.0], **reference)
     axes[0].set_yscale("log")
+    axes[0].set_ylim(bottom=max(axes[0].get_ylim()[0], _LIGHTEST))
     axes[0].set_ylabel("weight (mean 1)")
     axes[1].set_ylabel("share of the weight")
     for ax in axes:

@@ -42,7 +42,7 @@ def test_places_are_bottoms_with_a_standard_deviation():
 
 def test_two_coordinates_are_a_plane():
     places, _, _ = drawn(from_datasets(groups()), ["a", "c"])
-    assert (places.get_xlabel(), places.get_ylabel()) == ("a", "c (bottom, +- 1 sd)")
+    assert (places.get_xlabel(), places.get_ylabel()) == ("a", "c (bottom, ± 1 sd)")
     points = [container.lines[0].get_xydata()[0].tolist() for container in places.containers]
     assert points == [[0, 0], [8, 8], [16, 16]]
 
@@ -56,7 +56,8 @@ def test_masses_have_two_standard_errors():
         (bars,) = container.lines[2]
         assert [np.ptp(s[:, 1]) for s in bars.get_segments()] == pytest.approx([0.04] * 3)
     assert by_normals.lines[2] == ()
-    assert len(masses.get_legend().get_texts()) == 3
+    names = [text.get_text() for text in masses.get_legend().get_texts()]
+    assert names == ["each chain", "weighted draws", "bridge sampling", "normal at the bottom"]
     without = groups()
     without["modes"] = without["modes"].drop_vars(["mass_by_bridge", "mass_by_bridge_mcse"])
     _, masses, _ = drawn(from_datasets(without))
