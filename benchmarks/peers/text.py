@@ -140,11 +140,12 @@ def losses(found: Found) -> str:
 
 def overview(found: Found) -> Figure:
     """A figure of the errors of all methods on all targets, at equal gradients and seconds."""
-    figure = Figure(figsize=(14, 0.32 * max(len(row) for row in found.values()) + 2.5))
-    figure.set_layout_engine("constrained")
     names = list(dict.fromkeys(name for row in found.values() for name in row))
+    size = (0.34 * len(found) + 3.5, 0.5 * len(names) + 4.0)
+    figure = Figure(figsize=size, layout="constrained")
+    labels = [t.name if t.multimodal else f"{t.name} (means)" for t in found]
     for number, title in enumerate(("equal gradients", "equal seconds")):
-        axis = figure.add_subplot(1, 2, number + 1)
+        axis = figure.add_subplot(2, 1, number + 1)
         values = np.full((len(names), len(found)), np.nan)
         for column, (target, row) in enumerate(found.items()):
             for name, compared in row.items():
@@ -155,13 +156,21 @@ def overview(found: Found) -> Figure:
         shown = axis.imshow(np.log10(values), cmap="viridis_r", vmin=-2.5, vmax=0, aspect="auto")
         for (y, x), value in np.ndenumerate(values):
             if np.isfinite(value):
-                colour = "w" if value > 0.1 else "k"
-                axis.text(x, y, f"{value:.3f}", ha="center", va="center", color=colour, fontsize=7)
-        axis.set_xticks(range(len(found)), [t.name for t in found], rotation=60, ha="right")
-        axis.set_yticks(range(len(names)), names if number == 0 else [""] * len(names))
-        axis.set_title(f"TV of mode masses (right: error of means), {title}", fontsize=10)
-    figure.colorbar(shown, ax=figure.axes, label="log10 of the error")
+                style = {"color": "w" if value > 0.1 else "k", "fontsize": 8}
+                axis.text(x, y, in_four_characters(value), ha="center", va="center", **style)
+        axis.set_xticks(range(len(found)), labels, rotation=45, ha="right", rotation_mode="anchor")
+        axis.set_yticks(range(len(names)), names)
+        axis.set_title(f"TV of mode masses, or error of means, at {title}")
+    figure.colorbar(shown, ax=figure.axes, label="log10 of the error", aspect=60)
     return figure
+
+
+def in_four_characters(value: float) -> str:
+    """An error of at least 0.001 for a cell of the figure; chains may have left for infinity."""
+    if value >= 100:
+        return ">99"
+    digits = 0 if value >= 10 else 1 if value >= 1 else 2 if value >= 0.1 else 3
+    return f"{value:.{digits}f}".removeprefix("0")
 
 
 def how(fraction: float) -> str:

@@ -246,6 +246,13 @@ def test_claims_name_where_they_fail(fake):
     assert "csgld" not in text.losses({target: row})
 
 
+def test_errors_fit_into_the_cells_of_the_overview():
+    from benchmarks.peers.text import in_four_characters
+
+    errors = {0.001: ".001", 0.0994: ".099", 0.5: ".50", 0.9999: "1.00", 1.26: "1.3", 1e30: ">99"}
+    assert {error: in_four_characters(error) for error in errors} == errors
+
+
 class Inline:
     """In place of a pool of processes: at once, in this one."""
 
