@@ -183,12 +183,12 @@ def draw_figure(results: dict[str, Result]) -> Figure:
         "SGLD": "SGLD",
         "cycSGLD": "cycSGLD",
         "reSGLD": "reSGLD",
-        "CSGLD, before resampling": "CSGLD before resampling",
-        "CSGLD": "CSGLD resampled",
-        "nothing given, before resampling": "nothing given, before",
+        "CSGLD, before resampling": "CSGLD, flattened",
+        "CSGLD": "CSGLD, resampled",
+        "nothing given, before resampling": "nothing given, flattened",
         "nothing given": "nothing given, resampled",
     }
-    figure = Figure(figsize=(13, 6.8), layout="constrained")
+    figure = Figure(figsize=(9.5, 5.4), layout="constrained")
     axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
     exact = exact_density()
     panels = {"exact": exact}
@@ -200,7 +200,7 @@ def draw_figure(results: dict[str, Result]) -> Figure:
     for axis, (title, values) in zip(axes, panels.items()):
         extent = (EDGES[0], EDGES[-1], EDGES[0], EDGES[-1])
         image = axis.imshow(values.T, norm=norm, origin="lower", extent=extent)
-        axis.set_title(title, fontsize=11)
+        axis.set_title(title, fontsize=10)
     for axis in axes[4:]:
         axis.set_xlabel("x(1)")
     for axis in axes[::4]:

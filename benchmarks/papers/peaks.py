@@ -101,7 +101,7 @@ def _flattened_panel(ax: Axes, x: np.ndarray, width: float) -> None:
         ax.plot(found.x, np.interp(found.x, x, flat), "v", color=colour, markersize=5)
     for place in (*twins(), -6.0):
         ax.axvline(place, color="k", linestyle=":", linewidth=0.8)
-    ax.set(xlabel="x", ylabel="nats above x = 4", title=f"flattened, bins of {width:g} nats")
+    ax.set(ylabel="energy (nats above x = 4)", title=f"flattened, bins of {width:g} nats")
     ax.legend(frameon=False, fontsize="small", loc="upper center")
     low, high = ax.get_ylim()
     ax.set_ylim(low, high + 0.2 * (high - low))
@@ -110,10 +110,10 @@ def _flattened_panel(ax: Axes, x: np.ndarray, width: float) -> None:
 def figure_4(widths: tuple[float, ...], points: int) -> Figure:
     """The energy and the levels that share a bin, and the flattened energy."""
     columns = 1 + len(widths)
-    size = (5 * columns, 4)
-    figure, axes = plt.subplots(1, columns, figsize=size, layout="constrained", squeeze=False)
+    size = (8, 3.2 * columns)
+    figure, axes = plt.subplots(columns, 1, figsize=size, layout="constrained", sharex=True)
     x = line(points)
-    ax = axes[0, 0]
+    ax = axes[0]
     ax.plot(x, energy(x, MASS), color="k")
     partition = partition_of(widths[0])
     own = int(bins_of(np.array(shared_energy()), partition))
@@ -124,10 +124,11 @@ def figure_4(widths: tuple[float, ...], points: int) -> Figure:
     ax.axhline(shared_energy(), color="tab:green", label="energy of x = -6")
     places = np.array([-6.0, *twins()])
     ax.plot(places, energy(places, MASS), "o", color="tab:green", label="share it")
-    ax.set(xlabel="x", ylabel="nats", title="energy", ylim=(0, 17))
+    ax.set(ylabel="energy (nats)", title="energy", ylim=(0, 17))
     ax.legend(frameon=False, fontsize="small", loc="upper center", ncols=3)
-    for ax, width in zip(axes[0, 1:], widths):
+    for ax, width in zip(axes[1:], widths):
         _flattened_panel(ax, x, width)
+    axes[-1].set_xlabel("x")
     return figure
 
 

@@ -25,7 +25,7 @@ def with_one_anchor(target: Target, chains: int = CHAINS) -> Outcome:
 def bands(target: Target, runs: dict[str, Outcome]) -> Figure:
     """A row for each run: the energies of the first chain, and a standard deviation of noise."""
     plt.switch_backend("Agg")
-    figure, axes = plt.subplots(len(runs), 1, figsize=(9, 5), sharex=True, layout="constrained")
+    figure, axes = plt.subplots(len(runs), 1, figsize=(8.5, 5), sharex=True, layout="constrained")
     lowest = min(run.energy.min() for run in runs.values())
     for ax, (name, run) in zip(axes, runs.items()):
         energy, noise = run.energy[0, :_SHOWN] - lowest, run.noise[0, :_SHOWN]
@@ -33,9 +33,10 @@ def bands(target: Target, runs: dict[str, Outcome]) -> Figure:
         inside = run.inside[0, :_SHOWN]
         ax.fill_between(draws, energy - noise, energy + noise, color="0.8", lw=0, label="noise")
         for side, colour, label in ((inside, "C0", "one mode"), (~inside, "C3", "the other")):
-            ax.plot(draws[side], energy[side], ".", ms=3, color=colour, label=label)
+            ax.plot(draws[side], energy[side], ".", ms=4, color=colour, label=label)
         ax.axhline(target.barrier, ls="--", lw=0.8, color="k", label="height of the barrier")
         ax.set(title=name, ylabel="energy (nats)")
-    axes[0].legend(loc="upper right", ncols=4, fontsize=8)
+    handles = axes[0].get_legend_handles_labels()[0]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False)
     axes[-1].set_xlabel("draw")
     return figure

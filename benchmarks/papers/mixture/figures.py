@@ -21,7 +21,8 @@ from benchmarks.papers.mixture.runs import STEP_SIZE, Path, Results
 
 def figure_1(results: list[Results], times: np.ndarray) -> Figure:
     """The flattened energy, theta, and the error over iterations."""
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
+    figure, grid = plt.subplots(2, 2, figsize=(9.5, 7.5), layout="constrained")
+    axes = grid.ravel()
     theta = exact_theta(PARTITION)
     x = np.linspace(-10.5, 8.5, 2001)
     colours = plt.get_cmap("viridis")
@@ -30,7 +31,7 @@ def figure_1(results: list[Results], times: np.ndarray) -> Figure:
         axes[0].plot(x, flat - flat.min(), color=colours(0.9 * zeta), label=f"zeta {zeta:g}")
     flat = flattened_energy(x, theta, PARTITION, OUR_PSI)
     axes[0].plot(x, flat - flat.min(), "k:", label=f"{ZETA:g}, our Psi")
-    axes[0].set(xlabel="x", ylabel="energy, nats", title="(a) energy of the flattened density")
+    axes[0].set(xlabel="x", ylabel="energy (nats)", title="(a) energy of the flattened density")
     axes[0].set_ylim(-0.5, 16)
     axes[0].legend(frameon=False, fontsize="small", ncols=2)
 
@@ -48,7 +49,7 @@ def figure_1(results: list[Results], times: np.ndarray) -> Figure:
         yscale="log",
         xlim=(1, 19),
         ylim=(theta[17] / 30, 2),
-        xlabel="energy, nats",
+        xlabel="energy (nats)",
         ylabel="theta",
         title="(b) probability of each bin",
     )
@@ -69,14 +70,15 @@ def figure_1(results: list[Results], times: np.ndarray) -> Figure:
         ylabel="mean |error| of E[x]",
         title="(c) error, with the sd over runs",
     )
+    axes[3].set_axis_off()
     handles = axes[2].get_legend_handles_labels()[0]
-    figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize="small")
+    axes[3].legend(handles=handles, loc="center left", frameon=False, title="(c)", alignment="left")
     return figure
 
 
 def figure_2(sgld: Path, early: Path, late: Path) -> Figure:
     """Sample paths and learning rates of the first chain."""
-    figure, axes = plt.subplots(2, 2, figsize=(12, 7), layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.5), layout="constrained")
     titles = ("(a) SGLD", "(b) early CSGLD", "(c) late CSGLD")
     for ax, stretch, title in zip(axes.flat, (sgld, early, late), titles):
         iterations, x, bouncy = stretch.iterations, stretch.x[0], stretch.multiplier[0] < 0

@@ -83,12 +83,13 @@ def row(case: Case, name: str, x: np.ndarray, mcmc: MCMC) -> list[str]:
     ]
 
 
-COLOURS = {"SGLD": "tab:purple", "naive reSGLD": "tab:pink", "adaptive reSGLD": "tab:green"}
+# Colours that readers with any colour vision tell apart.
+COLOURS = {"SGLD": "#0072b2", "naive reSGLD": "#d55e00", "adaptive reSGLD": "#009e73"}
 
 
 def densities(cases: tuple[Case, ...], found: dict[str, dict[str, np.ndarray]]) -> Figure:
     """Densities of all chains, and the paths of the first by naive and by adaptive swaps."""
-    figure = Figure(figsize=(15, 3.4 * len(cases)), layout="constrained")
+    figure = Figure(figsize=(11, 3.4 * len(cases)), layout="constrained")
     axes = figure.subplots(len(cases), 3, squeeze=False)
     for (top, *paths), case in zip(axes, cases):
         mixture = case.mixture
@@ -100,8 +101,8 @@ def densities(cases: tuple[Case, ...], found: dict[str, dict[str, np.ndarray]]) 
             label = f"{name}, TV {total_variation(shares, mixture.bins()):.2f}"
             top.stairs(shares / width, mixture.edges, color=colour, lw=1.6, label=label)
         top.set(title=f"noise of energies {case.name}", xlabel="x", ylabel="density")
-        top.set_ylim(0, 1.75 * mixture.density(line).max())
-        top.legend(fontsize=9, loc="upper left")
+        top.set_ylim(0, 1.9 * mixture.density(line).max())
+        top.legend(fontsize=9, loc="upper left", frameon=False)
         for axis, name in zip(paths, ("naive reSGLD", "adaptive reSGLD")):
             shown = found[case.name][name][0, : SHOWN // THINNING]
             steps = np.arange(1, len(shown) + 1) * THINNING

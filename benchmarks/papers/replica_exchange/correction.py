@@ -120,8 +120,8 @@ def trade_offs(found: list[Traded]) -> Figure:
         "error of a chain, equal steps": lambda r: r.error(),
         "error of a chain, equal rows": lambda r: r.error(draws[r.minibatch]),
     }
-    figure = Figure(figsize=(16, 3.8), layout="constrained")
-    axes = figure.subplots(1, len(panels))
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    axes = figure.subplots(2, 3).ravel()
     factors = sorted({result.factor for result in found})
     for axis, (title, value) in zip(axes, panels.items()):
         for position, factor in enumerate(factors):
@@ -137,11 +137,11 @@ def trade_offs(found: list[Traded]) -> Figure:
             )
         axis.set_xscale("log")
         axis.set(title=title, xlabel="minibatch size n")
-        axis.title.set_fontsize(10)
         axis.set_xticks(list(draws), labels=[str(n) for n in draws], minor=False)
         axis.minorticks_off()
     axes[2].axhline(0, color="0.7", lw=0.8, zorder=0)
-    axes[0].legend(fontsize=9)
+    axes[-1].set_axis_off()
+    axes[-1].legend(handles=axes[0].get_lines(), loc="center left", frameon=False)
     return figure
 
 
