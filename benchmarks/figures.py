@@ -68,11 +68,11 @@ def trapped(length: int) -> plt.Figure:
     axis = np.linspace(-5.2, 5.2, 200)
     points = jnp.stack(jnp.meshgrid(axis, axis), axis=-1)
     energy = np.asarray(jax.vmap(jax.vmap(seven_modes))(points))
-    figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.3), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(8.4, 3.7), sharey=True, layout="constrained")
     shown = {
         "NUTS": (of_nuts, "tab:red"),
-        "ContourSGLD, draws as they come": (flattened, "tab:orange"),
-        "ContourSGLD, draws by weight": (even, "tab:blue"),
+        "ContourSGLD,\ndraws as they come": (flattened, "tab:orange"),
+        "ContourSGLD,\ndraws by weight": (even, "tab:blue"),
     }
     for ax, (title, (draws, color)) in zip(axes, shown.items()):
         ax.contour(axis, axis, energy, levels=np.arange(0, 40, 4), colors="0.8", linewidths=0.6)
@@ -90,19 +90,20 @@ def main(experiment: Experiment) -> str:
     plt.switch_backend("Agg")
     alternative = "Seven modes by NUTS and by ContourSGLD"
     figure = trapped(experiment.choose(1, 20))
-    lines = experiment.save(figure, "trapped", alternative, dpi=100, bbox_inches=None)
+    lines = experiment.save(figure, "trapped", alternative, dpi=125, bbox_inches=None)
     idata = nine(experiment.choose(1000, 100))
+    # As wide as a page, where letters are as large as those of the text.
     drawn = {
-        "energy_histogram": plots.plot_energy_histogram(idata, figsize=(6, 4)),
+        "energy_histogram": plots.plot_energy_histogram(idata, figsize=(7, 4)),
         "theta_trace": plots.plot_theta_trace(idata, figsize=(7, 4)),
-        "energy_trace": plots.plot_energy_trace(idata, chains=[0, 1], figsize=(8, 4)),
-        "weights": plots.plot_weights(idata, figsize=(8, 3.5)),
+        "energy_trace": plots.plot_energy_trace(idata, chains=[0, 1], figsize=(7, 4.2)),
+        "weights": plots.plot_weights(idata, figsize=(7, 3.4)),
         "pair": plots.plot_pair(idata, figsize=(5, 5)),
-        "mode_occupancy": plots.plot_mode_occupancy(idata, mode, figsize=(7, 4)),
-        "dashboard": plots.plot_dashboard(idata, modes=mode, figsize=(14, 9)),
+        "mode_occupancy": plots.plot_mode_occupancy(idata, mode, figsize=(7, 4.2)),
+        "dashboard": plots.plot_dashboard(idata, modes=mode),
     }
     for name, axes in drawn.items():
         figure = np.ravel(axes)[0].figure
-        lines += experiment.save(figure, name, name.replace("_", " "), dpi=70)
+        lines += experiment.save(figure, name, name.replace("_", " "), dpi=100)
     plt.close("all")
     return lines
