@@ -1,6 +1,5 @@
 """The energy histogram against energies of a known distribution: no mass is lost or moved."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
@@ -23,7 +22,7 @@ def theta_of(edges):
     return np.diff(np.concatenate([[0.0], below(edges[1:-1]), [1.0]]))
 
 
-def groups_of(edges, visits, theta, **settings):
+def groups_of(edges, visits, theta):
     """A run of these partitions, (chains, bins + 1)."""
     edges = np.asarray(edges, float)
     chains, ways = len(edges), ("chain", "bin")
@@ -39,7 +38,7 @@ def groups_of(edges, visits, theta, **settings):
     return from_datasets(
         {
             "posterior": xr.Dataset({"x": draws}),
-            "sample_stats": xr.Dataset(stats, attrs={"zeta": ZETA} | settings),
+            "sample_stats": xr.Dataset(stats, attrs={"zeta": ZETA}),
             "energy_partition": xr.Dataset(partition),
         }
     )
@@ -178,4 +177,3 @@ def test_theta_of_one_colour_is_for_the_same_energies():
             np.testing.assert_allclose(line.get_ydata(), expected, rtol=0.02)
     # The same numbers of bins have thetas that are further apart.
     assert theta[0][40] / theta[2][40] > 1.2
-    plt.close("all")

@@ -47,6 +47,14 @@ def test_weighted_draws_have_areas_by_weight(ax):
     np.testing.assert_allclose(points.get_sizes() / points.get_sizes()[0], weights.ravel())
 
 
+def test_draws_of_no_weight_do_not_stretch_the_axes(ax):
+    samples = np.concatenate([np.random.default_rng(0).normal(size=(1000, 2)), [[50.0, -80.0]]])
+    plot_weighted_draws(samples, np.append(np.ones(1000), 1e-9), ax=ax)
+    for low, high in (ax.get_xlim(), ax.get_ylim()):
+        assert -6.0 < low < -2.5
+        assert 2.5 < high < 6.0
+
+
 @pytest.mark.parametrize(
     ("samples", "weights", "message"),
     [

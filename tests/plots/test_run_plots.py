@@ -331,8 +331,11 @@ def test_weights_are_sorted_and_add_up(data):
 def test_weights_of_zero_are_left_out_of_the_logarithms(data):
     log_weight = data["sample_stats"]["log_weight"].values.copy()
     log_weight[0, :50] = -np.inf
+    log_weight[1, 0] = -50.0
     data = changed(data, "sample_stats", log_weight=log_weight)
     left, right = plot_weights(data, axes=Figure().subplots(1, 2))
+    assert left.lines[1].get_ydata().min() < 1e-15
+    assert left.get_ylim()[0] == pytest.approx(1e-4)
     assert left.lines[0].get_ydata().size == DRAWS - 50
     assert left.lines[0].get_xdata()[-1] == pytest.approx((DRAWS - 50) / DRAWS)
     assert right.lines[0].get_ydata()[DRAWS - 50] == pytest.approx(1.0)
