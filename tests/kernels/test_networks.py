@@ -120,6 +120,18 @@ def test_predictions_do_not_depend_on_the_order_or_number_of_rows(run):
     np.testing.assert_allclose(alone, whole[:1], atol=1e-6)
 
 
+@pytest.mark.slow
+def test_images_on_disk_give_the_same_run(run, tmp_path):
+    x, y = images()
+    for name, array in {"x": x, "y": y}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    data = (nc.on_disk(tmp_path / f"{name}.npy") for name in "xy")
+    mcmc = models.run(nc.SGHMC(model, **GIVEN), 0, *data, samples=20, warmup=20, chains=2)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+    jax.tree.map(close, mcmc.get_samples(), run.get_samples())
+    close(nc.predictive_mean(mcmc, x[:30])["p"], nc.predictive_mean(run, x[:30])["p"])
+
+
 def test_predictions_and_log_likelihoods_are_those_of_flax(run):
     """By a network that is given the parameters of a draw, and the means over all minibatches."""
     x, y = images()
