@@ -6,7 +6,7 @@ PIP = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
 MAKE_ENV = $(PYTHON) -m venv $(@D) && $(PIP) 'pip>=25.1' && $(PIP)
 PYTEST = .venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2 --dist=worksteal
 
-.PHONY: demo test test-all lint docs benchmark dist clean
+.PHONY: demo test test-all lint docs docs-fresh benchmark dist clean
 
 demo: .venv-demo-$(VERSION)/ready
 	.venv-demo-$(VERSION)/bin/python -m numpyro_contour
@@ -25,6 +25,10 @@ lint: .venv-lint-$(VERSION)/ready
 docs: .venv-docs-$(VERSION)/ready
 	.venv-docs-$(VERSION)/bin/python -m pytest README.md docs/arviz.md docs/diagnose.md numpyro_contour
 	.venv-docs-$(VERSION)/bin/sphinx-build --fail-on-warning -b html docs site
+
+docs-fresh:
+	rm -rf .docs-cache
+	$(MAKE) docs
 
 benchmark: .venv-benchmark-$(VERSION)/ready
 	.venv-benchmark-$(VERSION)/bin/python -m benchmarks
@@ -59,4 +63,4 @@ dist: .venv-release-$(VERSION)/ready
 	touch $@
 
 clean:
-	rm -rf .venv-* .jax-cache site demo-output dist
+	rm -rf .venv-* .jax-cache .docs-cache site demo-output dist

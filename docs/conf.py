@@ -1,10 +1,12 @@
 """Configuration of the documentation."""
 
 import atexit
+import hashlib
 import os
 import shutil
 import sys
 import tempfile
+from importlib.metadata import version as version_of
 from pathlib import Path
 
 import numpyro_contour
@@ -58,8 +60,13 @@ copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 # Headings are targets of links, which are checked.
 myst_heading_anchors = 4
-# Pages with code and notebooks are run.
-nb_execution_mode = "force"
+# Pages with code and notebooks are run. What they print is kept until they, the package, a program
+# of the docs or one of the packages below is another one.
+programs = [*(DOCS.parent / "numpyro_contour").rglob("*.py"), *(DOCS / "programs").glob("*.py")]
+made_by = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(programs)))
+made_by.update(str([version_of(name) for name in ("jax", "numpyro", "arviz")]).encode())
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(DOCS.parent / ".docs-cache" / made_by.hexdigest()[:16])
 nb_execution_timeout = 900
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
