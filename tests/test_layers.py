@@ -51,7 +51,7 @@ ROOMS = {
     ),
     "runs.stored": (
         "arviz",
-        "runs models core.arrays schedules _version",
+        "runs models core.arrays schedules checks _version",
     ),
     "diagnosis": ("jax numpyro arviz", "statistics"),
     "output": (
