@@ -47,7 +47,8 @@ def main(argv: list[str] | None = None) -> None:
         nargs="+",
         default=[""],
         metavar="START",
-        help="for peers.posteriors and known_modes: measure those with these prefixes, keep others",
+        help="for peers.posteriors, known_modes and calibration: measure those with these "
+        "prefixes, keep others",
     )
     parser.add_argument(
         "--methods",
@@ -61,8 +62,9 @@ def main(argv: list[str] | None = None) -> None:
     for given in arguments.names:
         if not named(given):
             parser.error(f"no benchmark is called {given}; --list prints all")
-    if arguments.only != [""] and names not in (["peers.posteriors"], ["peers.known_modes"]):
-        parser.error("--only goes with peers.posteriors or peers.known_modes alone")
+    kept_by_row = (["peers.posteriors"], ["peers.known_modes"], ["calibration"])
+    if arguments.only != [""] and names not in kept_by_row:
+        parser.error("--only goes with peers.posteriors, peers.known_modes or calibration alone")
     if arguments.methods != [""] and names != ["peers.posteriors"]:
         parser.error("--methods goes with peers.posteriors alone")
     if arguments.list:

@@ -16,7 +16,6 @@ from jax import random
 from numpyro.infer import MCMC, Predictive
 from numpyro.infer.util import log_density
 
-from benchmarks.accuracy.sensitivity import scaled
 from benchmarks.calibration.models import Model, Sites
 from benchmarks.shared.runs import quiet
 from numpyro_contour import ContourSGLD, diagnose, resample
@@ -72,20 +71,14 @@ def data_sets(model: Model, number: int) -> tuple[Sites, np.ndarray]:
     return drawn, drawn.pop("y")
 
 
-def driver(model: Model, step_size_factor: float | None = None) -> MCMC:
+def driver(model: Model, make: Callable = ContourSGLD) -> MCMC:
     """A driver that compiles once for all data sets of a model.
 
     Args:
         model: the model.
-        step_size_factor: what the step size that was found is multiplied with; None to leave all as
-            it is.
+        make: makes the kernel of a model. Defaults to `ContourSGLD` with nothing else given.
     """
-    arguments = {"num_steps": model.num_steps, "minibatch_size": model.minibatch}
-    kernel = (
-        ContourSGLD(model.of, **arguments)
-        if step_size_factor is None
-        else scaled(model.of, step_size_factor, **arguments)
-    )
+    kernel = make(model.of, num_steps=model.num_steps, minibatch_size=model.minibatch)
     # Nobody reads the text of the progress bar, which takes as long as the draws of a small model.
     kernel.get_diagnostics_str = lambda state: ""
     # NumPyro keeps the compiled draw between runs only with its progress bar.
@@ -117,7 +110,7 @@ def energies(model: Model) -> Callable[[Sites, Any], np.ndarray]:
 def ranks_of(
     model: Model,
     number: int,
-    step_size_factor: float | None = None,
+    make: Callable = ContourSGLD,
     said: Callable[[str], None] = print,
 ) -> Ranks:
     """The ranks over so many data sets.
@@ -125,11 +118,11 @@ def ranks_of(
     Args:
         model: the model.
         number: number of data sets.
-        step_size_factor: as for `driver`.
+        make: as for `driver`.
         said: what is called now and then with a line on how far it is.
     """
     drawn, data = data_sets(model, number)
-    mcmc, energy = driver(model, step_size_factor), energies(model)
+    mcmc, energy = driver(model, make), energies(model)
     rng = np.random.default_rng(0)
     found = Ranks({}, {}, [], [])
     for n, key in enumerate(random.split(random.key(1), number)):
