@@ -35,6 +35,7 @@ BENCHMARKS = {
             "accuracy.jumps": "Are energies that jump answered right, or called bad?",
             "accuracy.curvature": "What is gained by Metropolis-Hastings where curvature varies?",
             "accuracy.coverage": "Do reported Monte Carlo errors agree with replicate runs?",
+            "calibration": "Are posteriors calibrated over data that the prior makes?",
             "accuracy.one_chain": "Are wrong answers of one chain, or of four, called faultless?",
             "accuracy.diagnose": "Does `diagnose` find broken runs, and pass correct ones?",
             "cost.step_cost": "What does a step cost, compared with a bare loop and blackjax?",

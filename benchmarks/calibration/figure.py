@@ -22,8 +22,9 @@ def overview(shown: dict[str, dict[str, list[int]]]) -> Figure:
     )
     for ax in axes.flat[len(shown) :]:
         ax.set_axis_off()
-    for ax, (title, ranks) in zip(axes.flat, shown.items()):
-        panel(ax, title, ranks)
+    for n, (title, ranks) in enumerate(shown.items()):
+        panel(axes.flat[n], title, ranks)
+        axes.flat[n].tick_params(labelbottom=n >= len(shown) - COLUMNS)
     figure.supxlabel("rank / 100", fontsize=10)
     figure.supylabel("share of ranks below, minus what it should be", fontsize=10)
     return figure

@@ -39,6 +39,7 @@ BROKEN = {
 }
 MENDED = {
     "sign, multiplier_bound=0": Run("sign", partial(ContourSGLD, multiplier_bound=0.0)),
+    "horseshoe, four times the steps": Run("horseshoe", longer=4),
     "funnel, four times the steps": Run("funnel", longer=4),
 }
 RUNS = AS_THEY_ARE | MENDED | BROKEN

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from benchmarks.calibration.envelopes import SIMULATED, VALUES, p_of_model, p_value
+from benchmarks.calibration.exact import KNOWN, exact_shares
 from benchmarks.calibration.figure import overview
 from benchmarks.calibration.ranks import AMONG, CHAINS, Ranks
 from benchmarks.calibration.runs import (
@@ -13,11 +14,12 @@ from benchmarks.calibration.runs import (
     BROKEN,
     IGNORED,
     MENDED,
+    RUNS,
     TOO_LARGE,
     WITHOUT_WEIGHTS,
 )
 from benchmarks.shared.experiment import Experiment
-from benchmarks.shared.tables import markdown_table
+from benchmarks.shared.tables import markdown_table, mean_and_error
 
 ByQuantity = dict[str, list[int]]
 
@@ -40,6 +42,13 @@ REASONS = {
     "these runs bad, by step size, refused moves and multiplier bound. With `multiplier_bound=0` "
     "the ranks are uniform. `diagnose` then names that bound, since it decides many multipliers, "
     "as it is meant to do here.",
+    "horseshoe": "What is off comes from data sets in which a scale from the tail of a Cauchy "
+    "distribution makes values of hundreds or thousands of times the noise. The warm-up is "
+    "too short to find slopes of that size, and the draws have too much noise "
+    "and energy. `diagnose` calls every run bad, by length or warm-up.",
+    "funnel": "Chains seldom go down the neck, and draws of v are too large: most of all in the "
+    "runs that `diagnose` calls bad, by length and warm-up, and hardly in the others (last table). "
+    "Four times the steps take away less than half of it.",
 }
 
 
@@ -58,6 +67,9 @@ def section(experiment: Experiment, found: dict[str, Ranks]) -> str:
     plt.close("all")
     each = [p_value(ranks) for of_model in models.values() for ranks in of_model.values()]
     wrong = [name for name, ranks in models.items() if p_of_model(ranks) < LIMIT]
+    unweighted = sum(
+        p_of_model(found[name].unweighted) < LIMIT for name in models if name not in wrong
+    )
     reasons = "".join(f"- *{name}*: {REASONS[name]}\n" for name in wrong if name in REASONS)
     caught = [name for name, ranks in broken.items() if p_of_model(ranks) < LIMIT]
     return f"""## Simulation-based calibration
@@ -67,10 +79,11 @@ are right, the prior's draw is as likely to have any rank among them as any othe
 2018). Each model (`benchmarks/calibration/models.py`) has {_sizes(found)} such data sets, and each
 of them a run of `ContourSGLD` with {CHAINS} chains, with nothing given but `num_steps`, which is 50
 or 100 (and `minibatch_size` in the logistic regression). After 80 or 100 draws of warm-up there are
-120 or 200 draws a chain. `resample` takes {AMONG} draws of equal weight from all chains, every
-fifth to eighth on the average, so that they are nearly independent. One of the quantities is
-*energy*, minus the log of the joint density of parameters and data, which tells of errors that
-ranks of the parameters do not see (Modrak et al. 2023).
+120 or 200 draws a chain. Rows that say so were run with other settings, on the same data sets.
+`resample` takes {AMONG} draws of equal weight from all chains, every fifth to eighth on the
+average, so that they are nearly independent. One of the quantities is *energy*, minus the log of
+the joint density of parameters and data, which tells of errors that ranks of the parameters do not
+see (Modrak et al. 2023).
 
 The figure shows the distribution function of the ranks minus that of uniform ones. The grey
 envelopes are ArviZ's: a quantity stays inside everywhere with probability 95 %, if its ranks are
@@ -80,10 +93,11 @@ model is the least of its quantities times their number.
 
 {figure}
 Of {len(each)} quantities of {len(models)} models {sum(p < LIMIT for p in each)} are outside, where
-{LIMIT * len(each):.0f} are expected by chance. {_of_wrong(wrong, found)} Of the {len(broken)}
-runs that are broken on purpose (the weights ignored, or the step size {TOO_LARGE:g} times as large
-as the one found) {len(caught)} are off. The latter needs a posterior that is not normal, for which
-moves with averaged noise are exact at every stable step size.
+chance alone would leave {LIMIT * len(each):.0f}. {_of_wrong(wrong)} With the weights ignored
+{unweighted} more would be off. {len(caught)} of the {len(broken)} runs that are broken on
+purpose are off (the weights ignored, or the step size {TOO_LARGE:g} times as large as the one
+found). The latter needs a posterior that is not normal, for which moves with averaged noise are
+exact at every stable step size.
 
 {table(found)}
 A run is called bad by `diagnose` without the checks for which programs are compiled anew for each
@@ -96,14 +110,19 @@ a busy machine, without compiling.
 These quantities are outside on their own. The mean rank is above 0.5 where draws are too small, and
 the spread of the ranks, over that of uniform ones, is above 1 where they are too narrow.
 
-{off(models | mended | broken)}"""
+{off(models | mended | broken)}
+Some posteriors are known by integration. This is how far the ranks / 100 are from the probability
+below the prior's draw in the exact posterior of the same data, in the mean over data sets, which
+leaves chance in the prior's draws out. Draws are too large where it is below 0.
+
+{beside_exact(found)}"""
 
 
-def _of_wrong(wrong: list[str], found: dict[str, Ranks]) -> str:
-    """Which models are off, and whether their faultless runs are."""
+def _of_wrong(wrong: list[str]) -> str:
+    """Which models are off by their p-value."""
     if not wrong:
         return "No model is off."
-    return f"Off by the p-value of the model: {', '.join(wrong)}."
+    return f"Models whose p-value is below {LIMIT:g}: {', '.join(wrong)}."
 
 
 def _sizes(found: dict[str, Ranks]) -> str:
@@ -150,6 +169,26 @@ def off(found: dict[str, ByQuantity]) -> str:
     ]
     header = ["model", "quantity", "p", "mean rank / 100", "spread of ranks"]
     return markdown_table(header, rows) if rows else "None is.\n"
+
+
+def beside_exact(found: dict[str, Ranks]) -> str:
+    """How far ranks are from those in the exact posteriors of the same data, in the mean."""
+    rows = []
+    for name, ranks in found.items():
+        model = RUNS[name].of_model
+        if model in KNOWN and name not in BROKEN:
+            quantity = KNOWN[model].quantity
+            exact = exact_shares(model, len(ranks.faults))
+            away = (np.array(ranks.weighted[quantity]) + 0.5) / VALUES - exact
+            bad = np.array(list(map(bool, ranks.faults)))
+            p = p_value(np.minimum(VALUES * exact, AMONG).astype(int))
+            rows.append([name, quantity, shown(p), *map(_mean, (away, away[~bad], away[bad]))])
+    header = ["model", "quantity", "p of exact ranks", "all runs", "faultless", "called bad"]
+    return markdown_table(header, rows)
+
+
+def _mean(values: np.ndarray) -> str:
+    return mean_and_error(values) if len(values) > 1 else ""
 
 
 def mean_of(ranks: list[int]) -> float:
