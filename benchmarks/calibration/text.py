@@ -45,7 +45,8 @@ REASONS = {
     "horseshoe": "What is off comes from data sets in which a scale from the tail of a Cauchy "
     "distribution makes values of hundreds or thousands of times the noise. The warm-up is "
     "too short to find slopes of that size, and the draws have too much noise "
-    "and energy. `diagnose` calls every run bad, by length or warm-up.",
+    "and energy. `diagnose` calls every run bad, by length or warm-up. Four times the "
+    "steps mend the ranks.",
     "funnel": "Chains seldom go down the neck, and draws of v are too large: most of all in the "
     "runs that `diagnose` calls bad, by length and warm-up, and hardly in the others (last table). "
     "Four times the steps take away less than half of it.",

@@ -52,6 +52,7 @@ def test_names_and_questions_name_benchmarks(capsys):
         "accuracy.coverage",
         "accuracy.shared_theta",
         "accuracy.kinds",
+        "calibration",
         "posteriordb",
         "minibatches.modes_of_rows",
         "minibatches.peers_on_rows",
