@@ -47,26 +47,30 @@ def main(argv: list[str] | None = None) -> None:
         nargs="+",
         default=[""],
         metavar="START",
-        help="for peers.posteriors, known_modes and calibration: measure those with these "
-        "prefixes, keep others",
+        help="for peers.posteriors, known_modes, calibration and posteriordb: measure those with "
+        "these prefixes, keep others",
     )
     parser.add_argument(
         "--methods",
         nargs="+",
         default=[""],
         metavar="START",
-        help="for peers.posteriors: run the methods with these prefixes, keep the others' results",
+        help="for peers.posteriors and posteriordb: run the methods with these prefixes, keep the "
+        "others' results",
     )
     arguments = parser.parse_args(argv)
     names = list(dict.fromkeys(name for given in arguments.names for name in named(given)))
     for given in arguments.names:
         if not named(given):
             parser.error(f"no benchmark is called {given}; --list prints all")
-    kept_by_row = (["peers.posteriors"], ["peers.known_modes"], ["calibration"])
-    if arguments.only != [""] and names not in kept_by_row:
-        parser.error("--only goes with peers.posteriors, peers.known_modes or calibration alone")
-    if arguments.methods != [""] and names != ["peers.posteriors"]:
-        parser.error("--methods goes with peers.posteriors alone")
+    by_method = (["peers.posteriors"], ["posteriordb"])
+    by_row = (*by_method, ["peers.known_modes"], ["calibration"])
+    if arguments.only != [""] and names not in by_row:
+        parser.error(f"--only goes with one of {', '.join(name for (name,) in by_row)}, alone")
+    if arguments.methods != [""] and names not in by_method:
+        parser.error(
+            f"--methods goes with one of {', '.join(name for (name,) in by_method)}, alone"
+        )
     if arguments.list:
         for name, (page, question) in BENCHMARKS.items():
             print(f"{name:26}{page or 'docs':15}{question}")

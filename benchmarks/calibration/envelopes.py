@@ -42,7 +42,7 @@ def _tails(number: int) -> np.ndarray:
 def gammas(ranks: np.ndarray) -> np.ndarray:
     """The statistic of each row of ranks: the least of the two-sided tails over all places.
 
-    Source: Saeilynoja, Buerkner and Vehtari (2022), equation (7), at fixed places.
+    Source: Säilynoja, Bürkner and Vehtari (2022), equation (7), at fixed places.
     """
     counts = _counts_below(ranks)
     return _tails(ranks.shape[1])[counts, np.arange(VALUES - 1)].min(1)

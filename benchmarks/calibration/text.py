@@ -84,11 +84,11 @@ or 100 (and `minibatch_size` in the logistic regression). After 80 or 100 draws 
 `resample` takes {AMONG} draws of equal weight from all chains, every fifth to eighth on the
 average, so that they are nearly independent. One of the quantities is *energy*, minus the log of
 the joint density of parameters and data, which tells of errors that ranks of the parameters do not
-see (Modrak et al. 2023).
+see (Modrák et al. 2023).
 
 The figure shows the distribution function of the ranks minus that of uniform ones. The grey
 envelopes are ArviZ's: a quantity stays inside everywhere with probability 95 %, if its ranks are
-uniform (Saeilynoja, Buerkner and Vehtari 2022). Those that leave it have a colour and a name. A
+uniform (Säilynoja, Bürkner and Vehtari 2022). Those that leave it have a colour and a name. A
 p-value says how often uniform ranks stray as far, from {SIMULATED:,} simulated sets. That of a
 model is the least of its quantities times their number.
 
