@@ -43,13 +43,13 @@ REASONS = {
     "the ranks are uniform. `diagnose` then names that bound, since it decides many multipliers, "
     "as it is meant to do here.",
     "horseshoe": "What is off comes from data sets in which a scale from the tail of a Cauchy "
-    "distribution makes values of hundreds or thousands of times the noise. The warm-up is "
-    "too short to find slopes of that size, and the draws have too much noise "
-    "and energy. `diagnose` calls every run bad, by length or warm-up. Four times the "
-    "steps mend the ranks.",
+    "distribution makes values of hundreds or thousands of times the noise. Runs of "
+    "this length do not find slopes of that size, and the draws have too much noise and energy. "
+    "With four times the steps the ranks stay inside. `diagnose` calls every run bad in both "
+    "cases, most by length or warm-up.",
     "funnel": "Chains seldom go down the neck, and draws of v are too large: most of all in the "
-    "runs that `diagnose` calls bad, by length and warm-up, and hardly in the others (last table). "
-    "Four times the steps take away less than half of it.",
+    "runs that `diagnose` calls bad, by length and warm-up, and far less in the others (last "
+    "table). Four times the steps take away less than half of it.",
 }
 
 
@@ -104,8 +104,8 @@ exact at every stable step size.
 A run is called bad by `diagnose` without the checks for which programs are compiled anew for each
 data set (variances, gradient, curvature, bridges between modes). The column after it has the
 ranks of the other runs, if they are at least {ENOUGH}. Whether a run is called bad depends on the
-data and the draws but not on the prior's draw, so that these have to be uniform too. Seconds are of
-a busy machine, without compiling.
+data and the draws but not on the prior's draw, so that these have to be nearly uniform too.
+Seconds are of a busy machine, without compiling.
 
 {reasons}
 These quantities are outside on their own. The mean rank is above 0.5 where draws are too small, and
