@@ -59,7 +59,7 @@ def test_scores_are_kept_and_verdicts_counted(tmp_path):
     assert "| ContourSGLD | 1 | 1 | 1 | 0 |" in text
     assert "| SGLD | 1 | 0 | 0 | 1 |" in text
     assert "| all | 2 | 1 | 1 | 1 |" in text
-    assert "2 of 3 runs of `ContourSGLD`, 0 of 2 runs of `SGLD`; 2 of those that are not" in text
+    assert "2 of 3 runs of `ContourSGLD`, 0 of 2 runs of `SGLD`. Of the others 2 are" in text
 
 
 def test_values_are_those_of_the_reference_in_its_order():
