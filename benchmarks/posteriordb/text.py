@@ -68,8 +68,10 @@ def _summary(ours: list[tuple[str, Score]]) -> str:
         if of_kernel:
             right = sum(one.right for one in of_kernel)
             parts.append(f"{right} of {len(of_kernel)} runs of `{kernel}`")
-    hidden = sum(not one.right and not one.fault for _, one in ours)
-    return f"Right are {', '.join(parts)}; {hidden} of those that are not right are without fault."
+    others = [one for _, one in ours if not one.right]
+    hidden = sum(not one.fault for one in others)
+    rest = f" Of the others {hidden} are without fault." if others else ""
+    return f"Right are {', '.join(parts)}.{rest}"
 
 
 def _row(posterior: str, kernel: str, scores: list[Score]) -> list[str]:
