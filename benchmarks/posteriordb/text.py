@@ -40,8 +40,8 @@ deviations come from 10,000 draws of Stan's NUTS. Kernels are given nothing exce
 after it with {CHAINS} chains, one run for each seed. NUTS with as many gradients, and at least as
 many draws, stands beside them. A run is right if no mean is off by more than {MOST_OFF:g} standard
 deviations, and every standard deviation is {RATIOS[0]:g} to {RATIOS[1]:g} times that of the
-reference. The next columns give the largest error, the range of the ratios and the largest R-hat of all runs, and the first
-faults that `diagnose` names.
+reference. The next columns give the largest error, the range of the ratios and the
+largest R-hat of all runs, and the first faults that `diagnose` names.
 
 {_summary(ours)}
 
