@@ -55,7 +55,10 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
     recorder = record_plates(model)
     model_trace(recorder, model_args, model_kwargs)
     sizes = {name: size for name, (size, _) in recorder.plates.items()}
-    rows = {name: jnp.arange(n or sizes[name]) for name, (_, n) in recorder.plates.items()}
+    rows = {
+        name: jax.ShapeDtypeStruct((n or sizes[name],), jnp.arange(1).dtype)
+        for name, (_, n) in recorder.plates.items()
+    }
 
     stored: set[Indexed] = set()
 
