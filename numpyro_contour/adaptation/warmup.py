@@ -65,6 +65,8 @@ class Warmup(NamedTuple):
     data: jax.Array
     #: the chain whose place this one was given after a descent that led nowhere, -1 for none
     taken_from: jax.Array
+    #: steps of the chain so far whose drift was clipped, at the last draw of a flattened stage
+    clipped: jax.Array
     #: the anchors of the control variate, () where there are none
     anchors: Any = ()
     #: the modes that chains jump between, () where they do not
@@ -90,6 +92,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         gain_origin=count,
         history=History(*([blank] * len(History._fields))),
         taken_from=jnp.full((), -1, jnp.int32),
+        clipped=count,
         anchors=anchors,
     )
 

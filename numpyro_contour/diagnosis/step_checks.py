@@ -96,7 +96,7 @@ def multiplier(evidence: Evidence) -> list[Verdict]:
 
 
 def multiplier_bound(evidence: Evidence) -> list[Verdict]:
-    """Steps whose gradient multiplier was decided by its bound."""
+    """Steps whose gradient multiplier was decided by its bound, above where a mode begins."""
     # It does not bias, since the weights follow the same bounded Psi, but where most steps are at
     # the bound little is flattened as theta would have it.
     if not evidence.is_contour or evidence.per_draw("bounded") is None:
@@ -107,17 +107,43 @@ def multiplier_bound(evidence: Evidence) -> list[Verdict]:
             "multiplier bound",
             "bounded",
             0.25,
-            "gradient multipliers were decided by `multiplier_bound`",
+            "gradient multipliers were decided by `multiplier_bound`, above the lowest energies",
             "Theta asks for a steeper flattening than is allowed: lower `multiplier_bound`, run "
             "longer if theta has not settled, or check `partition`.",
+            _above_the_lowest(evidence),
         )
     ]
 
 
+def _above_the_lowest(evidence: Evidence) -> np.ndarray:
+    r"""The share of draws at the bound that lie higher than one dimension explains, (chains,).
+
+    In one dimension there are ever fewer positions the higher the energy: at u above the lowest
+    energy as many as :math:`u^{1/p - 1}` where :math:`U = |x|^p`. Theta falls as much faster than
+    :math:`e^{-u / \tau}`, and the multiplier
+    :math:`1 - \zeta - \zeta\tau (1 - 1 / p) / u` is below a bound b at all u below
+    :math:`\zeta\tau / (1 - \zeta - b)`.
+    """
+    multipliers, settings = evidence.per_draw("gradient_multiplier"), evidence.settings
+    zeta, bound = float(settings["zeta"]), settings.get("multiplier_bound")
+    if multipliers is None or not isinstance(bound, int | float) or bound >= 1 - zeta:
+        return np.ones(1)
+    explained = zeta * evidence.temperature / (1 - zeta - bound)
+    at_bound = multipliers <= bound + 1e-3 * (1 - bound)
+    higher = at_bound & (evidence.energy > evidence.energy.min() + explained)
+    return higher.sum(1) / np.maximum(at_bound.sum(1), 1)
+
+
 def _share(
-    evidence: Evidence, check: str, name: str, limit: float, what: str, advice: str
+    evidence: Evidence,
+    check: str,
+    name: str,
+    limit: float,
+    what: str,
+    advice: str,
+    of_them: np.ndarray | float = 1.0,
 ) -> Verdict:
-    share = counted_share(evidence.per_draw(name), evidence.per_draw("steps"))
+    share = counted_share(evidence.per_draw(name), evidence.per_draw("steps")) * of_them
     chain = int(share.argmax())
     words = f"{share[chain]:.1%} of the steps of chain {chain}: {what} (limit {limit:.0%})."
     return verdict(check, share[chain], limit, share[chain] > limit, words, advice)

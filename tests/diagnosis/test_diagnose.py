@@ -221,6 +221,22 @@ def test_shares_of_steps(check, name, variable, limit, settings):
         assert f"{share:.1%} of the steps of chain 1" in found.finding
 
 
+def test_a_multiplier_at_its_bound_where_a_mode_begins():
+    """In one dimension theta falls steeply at the lowest energies: that is no fault."""
+    groups = healthy(bounded=counted(0.5), multiplier_bound=-1.0)
+    energy = -groups["sample_stats"]["lp"].values
+    rises = energy - energy.min()
+    explained = 0.75 / (1 - 0.75 + 1)
+    for limit, outcome in ((explained, "good"), (3.0, "bad")):
+        multipliers = np.where(rises < limit, -1.0, 0.2)
+        changed = {"bounded": counted(0.5), "gradient_multiplier": multipliers}
+        groups = healthy(**changed, multiplier_bound=-1.0)
+        found = of(step_checks.multiplier_bound, groups)["multiplier bound"]
+        assert found.outcome == outcome
+        expected = 0.5 * (1 - (rises <= explained).sum(1) / (rises < limit).sum(1)).max()
+        np.testing.assert_allclose(found.figure, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("ratio", "mcse", "mean", "outcome"),
     [

@@ -14,6 +14,7 @@ from numpyro_contour.adaptation.learn import gain_since
 from numpyro_contour.adaptation.pilot import BIN_WIDTH
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.pooled import pooled
+from numpyro_contour.adaptation.steep_walls import with_lower_step
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
 from numpyro_contour.adaptation.window import renew_partition
@@ -188,7 +189,9 @@ class Contour(Method):
     ) -> ContourState:
         """The state after a draw of the warm-up, with the partition that its stage has found."""
         sampler = state.sampler
-        warmup, seen = record_draw(plan, state.warmup, *trace)
+        clipped = sampler.chain.guard.clipped
+        lowered = with_lower_step(plan, state.warmup, clipped, len(trace.potential_energy))
+        warmup, seen = record_draw(plan, lowered, *trace)
         if self.partition is None:
             assert isinstance(sampler, ContourSamplerState)
             found, pilot_sd = seen.found, warmup.pilot_sd
