@@ -403,7 +403,12 @@ MUTANTS = [
     Mutant("core/samplers/contour.py", "*visited, rho, chains", "*visited, rho", "core/flattening"),
     Mutant("adaptation/pooled.py", "lax.pmin(", "lax.pmax(", "adaptation/test_pooled.py"),
     Mutant("adaptation/steep_walls.py", "- _SHARE)", "- 1.0)", "adaptation/test_steep_walls.py"),
-    Mutant("diagnosis/step_checks.py", "+ explained", "+ 0.0", "diagnosis/test_diagnose.py"),
+    Mutant(
+        "diagnosis/step_checks.py",
+        "max(explained, bulk)",
+        "bulk",
+        "diagnosis/test_diagnose.py",
+    ),
     Mutant("adaptation/pooled.py", "found.low + rise", "found.low", "adaptation/test_pooled.py"),
     Mutant(
         "kernels/methods/contour.py",

@@ -38,7 +38,6 @@ BROKEN = {
     )
 }
 MENDED = {
-    "sign, multiplier_bound=0": Run("sign", partial(ContourSGLD, multiplier_bound=0.0)),
     "horseshoe, four times the steps": Run("horseshoe", longer=4),
     "funnel, four times the steps": Run("funnel", longer=4),
 }

@@ -35,13 +35,6 @@ HEADER = [
 
 #: what was found out about models that are off
 REASONS = {
-    "sign": "Where the data leave a near 0, the two modes join to one with a flat bottom and steep "
-    "walls. The step size that the warm-up finds there suits plain moves. Flattened ones, which "
-    "`multiplier_bound` allows to drift uphill, do not bear it, and draws are too near 0 (with the "
-    "potential energy 1.6 x^4 their standard deviation is 0.41 instead of 0.52). `diagnose` calls "
-    "these runs bad, by step size, refused moves and multiplier bound. With `multiplier_bound=0` "
-    "the ranks are uniform. `diagnose` then names that bound, since it decides many multipliers, "
-    "as it is meant to do here.",
     "horseshoe": "What is off comes from data sets in which a scale from the tail of a Cauchy "
     "distribution makes values of hundreds or thousands of times the noise. Runs of "
     "this length do not find slopes of that size, and the draws have too much noise and energy. "

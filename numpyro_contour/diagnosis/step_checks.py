@@ -7,6 +7,7 @@ import numpy as np
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.gradient_checks import jumps
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
+from numpyro_contour.statistics.estimates import weighted_quantile
 from numpyro_contour.statistics.flatness import counted_share
 
 # Refused moves and clipped drifts bias the draws.
@@ -96,7 +97,7 @@ def multiplier(evidence: Evidence) -> list[Verdict]:
 
 
 def multiplier_bound(evidence: Evidence) -> list[Verdict]:
-    """Steps whose gradient multiplier was decided by its bound, above where a mode begins."""
+    """Steps whose gradient multiplier was decided by its bound, above where modes begin."""
     # It does not bias, since the weights follow the same bounded Psi, but where most steps are at
     # the bound little is flattened as theta would have it.
     if not evidence.is_contour or evidence.per_draw("bounded") is None:
@@ -107,30 +108,33 @@ def multiplier_bound(evidence: Evidence) -> list[Verdict]:
             "multiplier bound",
             "bounded",
             0.25,
-            "gradient multipliers were decided by `multiplier_bound`, above the lowest energies",
+            "gradient multipliers were decided by `multiplier_bound`, above typical energies",
             "Theta asks for a steeper flattening than is allowed: lower `multiplier_bound`, run "
             "longer if theta has not settled, or check `partition`.",
-            _above_the_lowest(evidence),
+            _above_the_bulk(evidence),
         )
     ]
 
 
-def _above_the_lowest(evidence: Evidence) -> np.ndarray:
+def _above_the_bulk(evidence: Evidence) -> np.ndarray:
     r"""The share of draws at the bound that lie higher than one dimension explains, (chains,).
 
     In one dimension there are ever fewer positions the higher the energy: at u above the lowest
-    energy as many as :math:`u^{1/p - 1}` where :math:`U = |x|^p`. Theta falls as much faster than
-    :math:`e^{-u / \tau}`, and the multiplier
+    energy of a mode as many as :math:`u^{1/p - 1}` where :math:`U = |x|^p`. Theta falls as much
+    faster than :math:`e^{-u / \tau}`, and the multiplier
     :math:`1 - \zeta - \zeta\tau (1 - 1 / p) / u` is below a bound b at all u below
-    :math:`\zeta\tau / (1 - \zeta - b)`.
+    :math:`\zeta\tau / (1 - \zeta - b)`. Modes begin in the bulk of the posterior, where nothing
+    needs to be flattened.
     """
     multipliers, settings = evidence.per_draw("gradient_multiplier"), evidence.settings
     zeta, bound = float(settings["zeta"]), settings.get("multiplier_bound")
     if multipliers is None or not isinstance(bound, int | float) or bound >= 1 - zeta:
         return np.ones(1)
-    explained = zeta * evidence.temperature / (1 - zeta - bound)
+    energy, temperature = evidence.energy, evidence.temperature
+    explained = energy.min() + zeta * temperature / (1 - zeta - bound)
+    bulk = float(weighted_quantile(energy, evidence.log_weights, 0.9))
     at_bound = multipliers <= bound + 1e-3 * (1 - bound)
-    higher = at_bound & (evidence.energy > evidence.energy.min() + explained)
+    higher = at_bound & (energy > max(explained, bulk))
     return higher.sum(1) / np.maximum(at_bound.sum(1), 1)
 
 

@@ -26,6 +26,7 @@ from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Report, unknown, verdict
 from numpyro_contour.examples import faults
 from numpyro_contour.statistics import scalars
+from numpyro_contour.statistics.estimates import weighted_quantile
 
 # --------------------------------------------------------------------------- runs
 
@@ -221,20 +222,25 @@ def test_shares_of_steps(check, name, variable, limit, settings):
         assert f"{share:.1%} of the steps of chain 1" in found.finding
 
 
-def test_a_multiplier_at_its_bound_where_a_mode_begins():
-    """In one dimension theta falls steeply at the lowest energies: that is no fault."""
-    groups = healthy(bounded=counted(0.5), multiplier_bound=-1.0)
-    energy = -groups["sample_stats"]["lp"].values
-    rises = energy - energy.min()
-    explained = 0.75 / (1 - 0.75 + 1)
-    for limit, outcome in ((explained, "good"), (3.0, "bad")):
-        multipliers = np.where(rises < limit, -1.0, 0.2)
-        changed = {"bounded": counted(0.5), "gradient_multiplier": multipliers}
-        groups = healthy(**changed, multiplier_bound=-1.0)
+@pytest.mark.parametrize("dim_explains", [True, False])
+def test_a_multiplier_at_its_bound_where_modes_begin(dim_explains):
+    """In one dimension theta falls steeply where modes begin: that is no fault."""
+    stats = healthy()["sample_stats"]
+    energy, log_weights = -stats["lp"].values, stats["log_weight"].values
+    bulk = float(weighted_quantile(energy, log_weights, 0.9))
+    # With a bound of 0.1 as much as 5 nats are explained, above the bulk.
+    bound = 0.1 if dim_explains else -1.0
+    limit = max(bulk, energy.min() + 0.75 / (0.25 - bound))
+    assert (limit > bulk) == dim_explains
+    for top, higher in ((limit, False), (energy.max(), True)):
+        multipliers = np.where(energy <= top, bound, 0.2)
+        groups = healthy(
+            bounded=counted(1.0), gradient_multiplier=multipliers, multiplier_bound=bound
+        )
         found = of(step_checks.multiplier_bound, groups)["multiplier bound"]
-        assert found.outcome == outcome
-        expected = 0.5 * (1 - (rises <= explained).sum(1) / (rises < limit).sum(1)).max()
-        np.testing.assert_allclose(found.figure, expected, rtol=1e-6)
+        beyond = ((energy > limit) & (energy <= top)).sum(1) / (energy <= top).sum(1)
+        np.testing.assert_allclose(found.figure, beyond.max(), rtol=1e-6)
+        assert (found.figure > 0) == higher
 
 
 @pytest.mark.parametrize(
