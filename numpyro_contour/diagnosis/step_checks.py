@@ -130,6 +130,8 @@ def _above_the_bulk(evidence: Evidence) -> np.ndarray:
     zeta, bound = float(settings["zeta"]), settings.get("multiplier_bound")
     if multipliers is None or not isinstance(bound, int | float) or bound >= 1 - zeta:
         return np.ones(1)
+    if not evidence.weighed:
+        return np.ones(1)  # a chain without weight has no bulk
     energy, temperature = evidence.energy, evidence.temperature
     explained = energy.min() + zeta * temperature / (1 - zeta - bound)
     bulk = float(weighted_quantile(energy, evidence.log_weights, 0.9))
