@@ -53,7 +53,7 @@ def weighted_samples(
             far noisier in some of the posterior than elsewhere; while draws were
             collected moves were refused in more than 1 % of the steps of a chain, drifts clipped in
             more than 2 % (5 % where the step size was tuned), or its multiplier was decided by
-            `multiplier_bound` in more than 25 %;
+            `multiplier_bound` in more than 25 %, above typical energies;
             replicas made fewer than 0.5 % of the swaps they were offered.
 
     Source: Deng, Lin and Liang (2020), Theorem 2, for one chain and piecewise weights.
