@@ -65,7 +65,7 @@ class Warmup(NamedTuple):
     data: jax.Array
     #: the chain whose place this one was given after a descent that led nowhere, -1 for none
     taken_from: jax.Array
-    #: steps of the chain so far whose drift was clipped, at the last draw of a flattened stage
+    #: steps of the chain whose drift was clipped, up to the last draw of the kernel's sampler
     clipped: jax.Array
     #: the anchors of the control variate, () where there are none
     anchors: Any = ()

@@ -56,7 +56,7 @@ def check_rows(model: Callable, model_args: tuple, model_kwargs: dict) -> None:
     model_trace(recorder, model_args, model_kwargs)
     sizes = {name: size for name, (size, _) in recorder.plates.items()}
     rows = {
-        name: jax.ShapeDtypeStruct((n or sizes[name],), jnp.arange(1).dtype)
+        name: jax.ShapeDtypeStruct((n or sizes[name],), jnp.result_type(int))
         for name, (_, n) in recorder.plates.items()
     }
 

@@ -19,8 +19,10 @@ WALLS = {
 
 
 def exact_sd(energy):
-    m = [quad(lambda x: x**k * np.exp(-energy(x)), -12, 4, points=[-1, 0, 1])[0] for k in range(3)]  # noqa: B023
-    return np.sqrt(m[2] / m[0] - (m[1] / m[0]) ** 2)
+    def moment(k):
+        return quad(lambda x: x**k * np.exp(-energy(x)), -12, 4, points=[-1, 0, 1])[0]
+
+    return np.sqrt(moment(2) / moment(0) - (moment(1) / moment(0)) ** 2)
 
 
 @pytest.mark.parametrize(

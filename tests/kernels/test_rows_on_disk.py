@@ -179,7 +179,7 @@ run(on_disk(path + "few.npy") if stays else X[:1000])  # what is compiled takes 
 before = anonymous()
 watching = threading.Thread(target=watch)
 watching.start()
-mcmc = run(on_disk(path) if stays else np.array(X))
+mcmc = run(X if stays else np.array(X))
 going = False
 watching.join()
 print(json.dumps({"grown": peak - before, "bytes": X.nbytes}))
