@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from numpyro.util import is_prng_key
 
-from numpyro_contour.adaptation.driver import Programs, next_draw
+from numpyro_contour.adaptation.driver import Programs, caught_up, next_draw
 from numpyro_contour.adaptation.rescue import rescue
 from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
@@ -24,15 +24,20 @@ from numpyro_contour.kernels.parts import Parts
 CHAINS = "chains"
 
 
-def drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
-    """The state after the next draw.
+def drawn(parts: Parts, state: Any, model_args: tuple, model_kwargs: dict) -> Any:
+    """The state after the next draw; the first one of a run also makes the warm-up that is missing.
 
     Args:
         parts: the parts of the kernel.
+        state: the state of one chain or of all.
         model_args: arguments of the model.
         model_kwargs: its keyword arguments.
-        state: the state of one chain or of all.
     """
+    draw = partial(_drawn, parts, model_args, model_kwargs)
+    return draw(state) if parts.plan is None else caught_up(draw, state)
+
+
+def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
     batched = not is_prng_key(state.rng_key)
     if batched:
         parts = replace(parts, method=parts.method.among(CHAINS))

@@ -19,7 +19,6 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
-from numpyro_contour.adaptation.driver import caught_up
 from numpyro_contour.core.samplers.window import DRAWS
 from numpyro_contour.kernels.all_chains import drawn
 from numpyro_contour.kernels.anchors import with_first_anchors
@@ -40,6 +39,7 @@ from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.handlers import whole_rows
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.model_potential import ModelPotential, constrained
+from numpyro_contour.models.operands import on_operands, with_operands
 from numpyro_contour.models.plates import MinibatchSize
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule, check_positive_temperature
@@ -265,8 +265,7 @@ class Kernel(MCMCKernel):
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         check_data(state, model_args, model_kwargs)
-        draw = partial(drawn, self.parts, model_args, model_kwargs)
-        return draw(state) if self.parts.plan is None else caught_up(draw, state)
+        return with_operands(partial(drawn, self.parts), state, model_args, model_kwargs)
 
     def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
         """From unconstrained draws to the model's sites.
@@ -284,7 +283,7 @@ class Kernel(MCMCKernel):
         if self.parts.source.model is None:
             return lambda z: z
         potential = self.model_potential(model_args, model_kwargs)
-        return partial(of_sites, partial(constrained, potential), potential.latent)
+        return partial(of_sites, partial(on_operands, constrained, potential), potential.latent)
 
     def refresh(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
         """The state with energy and gradient at its position by the given arguments.

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from numpyro_contour.models.local_rows import number_of_devices
+from numpyro_contour.models.operands import is_compiled
 
 
 def check_start(rng_key: jax.Array, model_args: tuple, model_kwargs: dict) -> None:
@@ -21,7 +22,7 @@ def check_start(rng_key: jax.Array, model_args: tuple, model_kwargs: dict) -> No
         ValueError: the rows lie on several devices.
     """
     devices = _devices(model_args, model_kwargs)
-    if devices > 1 and _is_compiled(rng_key):
+    if devices > 1 and is_compiled(rng_key):
         raise ValueError(
             f"`chain_method` takes 'vectorized' or 'sequential' where the rows of the data lie on "
             f"several devices, here {devices}: 'parallel' and other compiled functions would copy "
@@ -42,17 +43,12 @@ def check_data(state: Any, model_args: tuple, model_kwargs: dict) -> None:
         ValueError: the rows lie on several devices.
     """
     devices = _devices(model_args, model_kwargs)
-    if devices > 1 and _is_compiled(state.rng_key):
+    if devices > 1 and is_compiled(state.rng_key):
         raise ValueError(
             f"`jit_model_args` of MCMC takes True where the rows of the data lie on several "
             f"devices, here {devices}: with False JAX copies all rows to each of them, and each "
             "computes everything."
         )
-
-
-def _is_compiled(value: Any) -> bool:
-    """Whether a value is traced, by more than `jax.vmap` alone."""
-    return isinstance(value, jax.core.Tracer) and type(value).__name__ != "BatchTracer"
 
 
 def _devices(model_args: tuple, model_kwargs: dict) -> int:

@@ -13,6 +13,7 @@ from numpyro_contour.models.clustering import assign, extents, moments
 from numpyro_contour.models.expansion_trial import ExpansionTrial
 from numpyro_contour.models.kept_on_data import KeptOnData
 from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.operands import with_values
 from numpyro_contour.models.row_arrays import RowArrays, find_row_arrays
 from numpyro_contour.models.row_columns import (
     Columns,
@@ -75,6 +76,7 @@ def clusters_of(potential: ModelPotential) -> Clusters | str:
     Args:
         potential: the potential energy of a model with one subsampled plate.
     """
+    potential = with_values(potential)
     arrays = find_row_arrays(potential)
     return arrays if isinstance(arrays, str) else _kept(potential)
 

@@ -18,11 +18,15 @@ class IndexableArray(np.ndarray):
     its data keeps NumPy's precision, and what must be known at compile time is known.
     """
 
+    #: the same array as an operand of the program that is compiled, None for a constant of it
+    operand: jax.Array | None = None
+
     def __getitem__(self, index: Any) -> Any:
         """The elements at an index; a JAX array for an index with JAX arrays in it."""
         parts = index if isinstance(index, tuple) else (index,)
         if any(isinstance(part, jax.Array) for part in parts):
-            return jnp.asarray(np.asarray(self))[index]
+            whole = jnp.asarray(np.asarray(self)) if self.operand is None else self.operand
+            return whole[index]
         return super().__getitem__(index)
 
 
