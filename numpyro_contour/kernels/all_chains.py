@@ -19,6 +19,7 @@ from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.following import follow
 from numpyro_contour.kernels.jumping import jumps_of_a_draw, search
 from numpyro_contour.kernels.parts import Parts
+from numpyro_contour.models.relabelling import relabelling_of
 
 #: name of the axis of the chains that run together
 CHAINS = "chains"
@@ -96,7 +97,8 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
         # Each mode asks for an anchor once.
         known = known._replace(noise=known.noise.at[jnp.argmax(known.noise)].set(0.0))
         energies = estimator(tells_noise=False), telling
-        to_search = plan, parts.method, parts.temperature, parts.num_steps, *energies
+        relabel = None if potential is None else relabelling_of(potential, like)
+        to_search = plan, parts.method, parts.temperature, parts.num_steps, *energies, relabel
         known = search(*to_search, known, with_axis(state), with_axis(after))
         after = after._replace(warmup=after.warmup._replace(modes=known))
     return after

@@ -33,6 +33,7 @@ from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.samplers.chain import Evaluation, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.kernels.methods.method import Method
+from numpyro_contour.models.relabelling import Relabel
 from numpyro_contour.schedules import Schedule
 
 #: tries to jump for each step; where energies are noisy, a try costs several steps
@@ -120,14 +121,16 @@ def search(
     num_steps: int,
     energy: Callable[[Any], PotentialAndGrad],
     telling: Callable[[Any], PotentialAndGrad] | None,
+    relabel: Relabel | None,
     known: FoundModes,
     before: Any,
     after: Any,
 ) -> FoundModes:
     """The modes that all chains know after a draw of the warm-up.
 
-    From time to time a descent goes down from where each chain is. All chains know the modes that
-    any of them has found. None is added once draws are kept.
+    From time to time a descent goes down from where each chain is, and another one from there with
+    other labels, if the model may have some. All chains know the modes that any of them has found.
+    None is added once draws are kept.
 
     Args:
         plan: the plan of the warm-up.
@@ -136,12 +139,14 @@ def search(
         num_steps: steps of a draw.
         energy: from the warm-up of a chain to its `potential_and_grad`.
         telling: the same, which also tells the noise; None where energies are exact.
+        relabel: gives a position other labels, None where the model has none.
         known: the modes that were known before it.
         before: the states of all chains before the draw, without modes, with a leading axis.
         after: those after it.
     """
     warmup = jax.tree.map(lambda x: x[0], before.warmup)
-    least = math.ceil(DESCENT_LENGTH / (_SHARE_OF_WARMUP * num_steps))
+    descents = 1 if relabel is None else 2
+    least = math.ceil(descents * DESCENT_LENGTH / (_SHARE_OF_WARMUP * num_steps))
     every = jnp.maximum(warmup.length // _MOST_SEARCHES, least)
     here = progress(plan, warmup)
     tau = temperature(after.sampler.chain.steps[0])
@@ -153,6 +158,9 @@ def search(
         # The rows of a minibatch are the same for all.
         key = random.fold_in(after.rng_key[0], 3)
         visited = jax.vmap(method.visited)(after.sampler).position
+        if relabel is not None:
+            keys = random.split(random.fold_in(after.rng_key[0], 4), visited.shape[:2])
+            visited = jnp.concatenate([visited, jax.vmap(jax.vmap(relabel))(keys, visited)], 1)
 
         def of_each(function: Callable, places: Any) -> Any:
             """A function of a `potential_and_grad` and a place, for all places of all chains.
