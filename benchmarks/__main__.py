@@ -47,8 +47,8 @@ def main(argv: list[str] | None = None) -> None:
         nargs="+",
         default=[""],
         metavar="START",
-        help="for peers.posteriors, known_modes, calibration and posteriordb: measure those with "
-        "these prefixes, keep others",
+        help="for benchmarks that keep their results row by row (peers.posteriors, known_modes and "
+        "coverage, calibration, posteriordb): measure those with these prefixes, keep others",
     )
     parser.add_argument(
         "--methods",
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
         if not named(given):
             parser.error(f"no benchmark is called {given}; --list prints all")
     by_method = (["peers.posteriors"], ["posteriordb"])
-    by_row = (*by_method, ["peers.known_modes"], ["calibration"])
+    by_row = (*by_method, ["peers.known_modes"], ["peers.coverage"], ["calibration"])
     if arguments.only != [""] and names not in by_row:
         parser.error(f"--only goes with one of {', '.join(name for (name,) in by_row)}, alone")
     if arguments.methods != [""] and names not in by_method:

@@ -208,7 +208,8 @@ def section(rows: dict[str, dict[str, Any]]) -> str:
         f"less than {MASSES} in total variation. Of {right} right runs {total[1]} are called bad, "
         f"and of {wrong} wrong ones {total[3]}. The last columns are medians over runs: the "
         "largest error of a mean, the largest of a standard deviation as a ratio, and the total "
-        "variation.\n\n"
+        "variation. That of many modes is large by Monte Carlo error alone: in 50 dimensions the "
+        "forty normals are off by 0.05 with errors that are reported rightly.\n\n"
         + markdown_table(
             [
                 *("posterior", "right, faultless", "right, bad", "wrong, faultless", "wrong, bad"),

@@ -52,13 +52,9 @@ def relabelling_of(potential: ModelPotential, like: Any) -> Relabel | None:
     model = potential.rows(potential.plates.first_rows())
 
     def relabel(key: jax.Array, position: jax.Array) -> jax.Array:
-        orders = {
-            number: random.permutation(random.fold_in(key, number), number) for number in labels
-        }
+        orders = {n: random.permutation(random.fold_in(key, n), n) for n in labels}
         reordered = {
-            name: x[orders[shapes[name][0]]]
-            if shapes[name][:1] and shapes[name][0] in orders
-            else x
+            name: x[orders[len(x)]] if x.ndim and len(x) in orders else x
             for name, x in values(unravel_like(position, like)).items()
         }
         z = unconstrain_fn(model, potential.model_args, potential.model_kwargs, reordered)
