@@ -15,6 +15,11 @@ from numpyro_contour.models.model_potential import ModelPotential, constrained
 
 # The most labels that are exchanged: of more, few of all orders would ever be tried.
 _MOST_LABELS = 12
+# What transforms raise that have no inverse, or none for these values.
+_ERRORS = (
+    *(TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError),
+    *(AssertionError, RuntimeError, jax.errors.JAXTypeError),
+)
 
 #: `(key, position) -> position`
 Relabel = Callable[[jax.Array, jax.Array], jax.Array]
@@ -37,7 +42,7 @@ def relabelling_of(potential: ModelPotential, like: Any) -> Relabel | None:
     Returns:
         The function of a random key and a position (d,); a position whose reordered values are
         outside of their support, as those of an ordered vector, comes back as it is. None where no
-        latent site has a leading axis of 2 to 12.
+        latent site has a leading axis of 2 to 12, or a transform cannot be inverted.
     """
 
     def values(z: dict) -> dict[str, jax.Array]:
@@ -61,4 +66,8 @@ def relabelling_of(potential: ModelPotential, like: Any) -> Relabel | None:
         there = ravel({name: z[name] for name in like}).astype(position.dtype)
         return jnp.where(jnp.isfinite(there).all(), there, position)
 
+    try:
+        jax.eval_shape(relabel, random.key(0), ravel(like))
+    except _ERRORS:
+        return None
     return relabel

@@ -13,6 +13,7 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import ContourSGLD, weighted_samples
 from numpyro_contour.kernels import all_chains
+from numpyro_contour.models import relabelling
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.relabelling import relabelling_of
 
@@ -86,6 +87,15 @@ def test_what_has_no_labels_or_one_order_stays():
         assert jnp.isfinite(there).all()
         if not jnp.array_equal(there, vector):
             np.testing.assert_allclose(there[3:], vector[3:], atol=1e-6)
+
+
+def test_a_transform_without_an_inverse_has_no_labels(monkeypatch):
+    def fails(*args, **kwargs):
+        raise NotImplementedError
+
+    potential = ModelPotential.of(mixture, (velocities(),))
+    monkeypatch.setattr(relabelling, "unconstrain_fn", fails)
+    assert relabelling_of(potential, position(0)) is None
 
 
 def shares(seed=0):
