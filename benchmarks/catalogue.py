@@ -33,7 +33,6 @@ BENCHMARKS = {
             "accuracy.moving_theta": "What bias comes from a theta that still moves?",
             "accuracy.shared_theta": "What is gained by chains that share theta?",
             "accuracy.jumps": "Are energies that jump answered right, or called bad?",
-            "accuracy.labels": "Do chains come to all labellings of a mixture?",
             "accuracy.curvature": "What is gained by Metropolis-Hastings where curvature varies?",
             "accuracy.coverage": "Do reported Monte Carlo errors agree with replicate runs?",
             "calibration": "Are posteriors calibrated over data that the prior makes?",
