@@ -38,8 +38,8 @@ def with_operands(
     arrays as constants.
 
     Args:
-        function: the function of a state, `model_args` and `model_kwargs`. Where
-            JAX compiles nothing around it, it is called as it is.
+        function: the function of a state, `model_args` and `model_kwargs`. Where JAX compiles
+            nothing around it, it is called as it is.
         state: the state.
         model_args: arguments of the model.
         model_kwargs: its keyword arguments.
@@ -63,7 +63,7 @@ def with_operands(
 
     try:
         return jax.jit(of_operands)(state, [jnp.asarray(leaf) for leaf in large])
-    except jax.errors.JAXTypeError:
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
         return function(state, model_args, model_kwargs)
 
 
@@ -71,7 +71,8 @@ def on_operands(function: Callable, potential: ModelPotential, position: Any) ->
     """A function of a potential energy and a position, whose large arrays enter as operands."""
 
     def of(position: Any, args: tuple, kwargs: dict) -> Any:
-        return function(replace(potential, model_args=args, model_kwargs=kwargs), position)
+        of_arguments = replace(potential, model_args=args, model_kwargs=kwargs, known={})
+        return function(of_arguments, position)
 
     return with_operands(of, position, potential.model_args, potential.model_kwargs)
 

@@ -86,16 +86,26 @@ def test_the_run_is_that_with_constants(place, as_constants):
     np.testing.assert_allclose(draws, other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.*not to be trusted")
-def test_a_model_may_need_the_values_of_its_rows(as_constants):
-    def centred(X):
-        # NumPy's own functions take no array that JAX traces.
-        middle = np.asarray(X).astype(np.float64).mean(0)
-        model(X - jnp.asarray(middle, X.dtype))
+def centred(X):
+    """NumPy's own functions take no array that JAX traces."""
+    middle = np.asarray(X).astype(np.float64).mean(0)
+    model(X - jnp.asarray(middle, X.dtype))
 
+
+def masked(X):
+    """How many rows a mask has must be known to compile."""
+    rows, mask = X["rows"], X["mask"]
+    model(rows + jnp.mean(rows[mask]))
+
+
+@pytest.mark.filterwarnings("ignore:.*not to be trusted")
+@pytest.mark.parametrize("needs_values", [centred, masked])
+def test_a_model_may_need_the_values_of_its_rows(needs_values, as_constants, monkeypatch):
+    monkeypatch.setattr(operands, "_LARGE", 1000)
     X = jnp.asarray(columns())
-    draws, other = run(centred, X, SGLD), as_constants(lambda: run(centred, X, SGLD))
-    np.testing.assert_allclose(draws["mean"], other["mean"], rtol=1e-5)
+    data = {"rows": X, "mask": X[:, 0] > 1} if needs_values is masked else X
+    make = lambda: run(needs_values, data, SGLD)
+    np.testing.assert_allclose(make()["mean"], as_constants(make)["mean"], rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:.*not to be trusted")
