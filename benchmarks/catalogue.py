@@ -58,6 +58,7 @@ BENCHMARKS = {
         },
         "peers.md": {
             "peers.posteriors": "Which sampler has less error at equal gradients or seconds?",
+            "peers.curves": "How does the error fall with gradients, and with rows?",
             "peers.known_modes": "What is gained by jumps between modes that are known?",
             "peers.coverage": "Are the reported errors right, and the verdicts?",
             "peers.flights": "What is gained by minibatches on three million rows?",

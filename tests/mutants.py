@@ -342,6 +342,12 @@ MUTANTS = [
                 "diagnosis",
             ),
             ("diagnosis/mode_masses.py", "(apart > _APART) &", "(apart > 0) &", "diagnosis"),
+            (
+                "diagnosis/warmup_checks.py",
+                "np.where(after <= _SETTLED",
+                "np.where(after < 0",
+                "diagnosis",
+            ),
             ("diagnosis/mode_masses.py", "bridged / of_bridges", "bridged / 1", "diagnosis"),
             ("diagnosis/mode_masses.py", "_ERRORS * both", "0 * both", "diagnosis"),
             ("plots/modes.py", "np.divide(made, tried", "np.divide(tried, made", "plots"),

@@ -17,6 +17,9 @@ _SD_RANGE = (0.3, 3.0)
 # A mean energy that falls by this many standard deviations from one stage to the next has not
 # settled.
 _FALL = 2.0
+# Before the density is flattened such a fall may be the first jump into a deeper mode. Draws whose
+# mean energy is at most this many standard deviations lower say that it ended there.
+_SETTLED = 1.0
 # A chain whose mean energy is so many standard deviations, and so many nats, above another's has
 # not come to the same posterior, unless there is more room where it is.
 _HEIGHT_SDS, _HEIGHT = 5.0, 10.0
@@ -49,7 +52,7 @@ def warmup(evidence: Evidence) -> list[Verdict]:
     found = [
         *_rest(group),
         *_heights(group, stages),
-        *_fall(group, stages),
+        *_fall(group, stages, evidence),
         *_step_size(group, stages),
         *_relaxation(group, evidence.temperature),
         *_partition(group, stages),
@@ -114,14 +117,15 @@ def _taken(group: xr.Dataset) -> str:
     )
 
 
-def _fall(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
-    energy, sd = group["energy"].values, group["energy_sd"].values
-    walks = [i for i, stage in enumerate(stages) if stage in _UNFLATTENED]
-    pairs = [(len(stages) - 2, len(stages) - 1)]
+def _fall(group: xr.Dataset, stages: list[str], evidence: Evidence) -> list[Verdict]:
+    energy, sd = group["energy"].values, np.maximum(group["energy_sd"].values, 1e-30)
+    falls = [(energy[:, -2] - energy[:, -1]) / sd[:, -1]]
     if "settle" in stages:
         # A flattened density has energies of its own: what fell before does not show there.
-        pairs.append((walks[-2], walks[-1]))
-    falls = [(energy[:, a] - energy[:, b]) / np.maximum(sd[:, b], 1e-30) for a, b in pairs]
+        a, b = [i for i, stage in enumerate(stages) if stage in _UNFLATTENED][-2:]
+        before = (energy[:, a] - energy[:, b]) / sd[:, b]
+        after = (energy[:, b] - _mean_energy(evidence)) / sd[:, b]
+        falls.append(np.where(after <= _SETTLED, 0.0, before))
     fall = np.fmax.reduce(falls)
     if np.isnan(fall).all():
         return []
@@ -133,6 +137,15 @@ def _fall(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
     advice = "Raise `num_warmup`, and check that the posterior is proper: else it falls for ever."
     is_bad = fall[chain] > _FALL
     return [verdict("warm-up", fall[chain], _FALL, is_bad, words, advice)]
+
+
+def _mean_energy(evidence: Evidence) -> np.ndarray:
+    """The weighted mean energy of each chain's draws, (chains,); NaN where none has weight."""
+    weights = np.exp(evidence.log_weights)
+    with np.errstate(invalid="ignore"):
+        weights = weights / weights.sum(1, keepdims=True)
+    # A draw without weight may have an energy that is not finite.
+    return np.where(weights > 0, weights * evidence.energy, 0.0 * weights).sum(1)
 
 
 def _step_size(group: xr.Dataset, stages: list[str]) -> list[Verdict]:

@@ -776,12 +776,23 @@ def test_warmup(changed, check, words):
     assert re.search(words, verdicts[0].finding)
 
 
-@pytest.mark.parametrize(("fall", "is_bad"), [(2.1, True), (1.9, False)])
-def test_a_fall_before_the_density_is_flattened(fall, is_bad):
+@pytest.mark.parametrize(
+    ("fall", "after", "is_bad"),
+    [
+        (2.1, 1.1, True),
+        (1.9, 1.1, False),
+        # A first jump into a deeper mode, in which the chain stays.
+        (9.0, 0.9, False),
+    ],
+)
+def test_a_fall_before_the_density_is_flattened(fall, after, is_bad):
     groups = warmed_up(energy=at(2.0 + fall, 1, 2, ENERGY))
     stages = [f"{i + 1} {name}" for i, name in enumerate(STAGES)]
     stages[2] = "3 settle"
     groups["warmup"] = groups["warmup"].assign_coords(stage=stages)
+    stats = groups["sample_stats"]
+    # The energy in the stage after, whose standard deviation is 1, is 2.
+    groups["sample_stats"] = stats.assign(lp=xr.full_like(stats["log_weight"], after - 2.0))
     (found,) = warmup_checks.warmup(Evidence(groups))
     assert (found.outcome == "bad") is is_bad
     assert ("of chain 1 was still falling" in found.finding) is is_bad
