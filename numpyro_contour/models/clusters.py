@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -35,6 +35,8 @@ _ROUNDED = 200_000
 _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
+# Rows of a pass over all of them that are taken at once.
+_AT_ONCE = 2**16
 # What a model may raise on rows that it was not written for, and JAX on a function that it cannot
 # differentiate twice (NotImplementedError, where a rule is missing).
 _ERRORS = (TypeError, ValueError, NotImplementedError, IndexError, RuntimeError)
@@ -56,6 +58,9 @@ class Clusters:
     factors: np.ndarray
     #: the cluster of each row, (N,)
     assignment: np.ndarray
+    #: what the expansion leaves of each row at a reference, in nats, (N,): only changes from it are
+    #: left to minibatches. Of no rows if there is no reference.
+    at_reference: np.ndarray
 
     def expansion(self, potential: ModelPotential, like: Any) -> RowExpansion:
         """The energies of rows as functions of their data.
@@ -135,18 +140,59 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
         return _clusters(arrays, columns, rows, table, strata)
     table = np.stack([flat(rows[place])[:, i] for place, i in columns.continuous], 1).astype(float)
     spread = table.std(0)
-    squares = trial.third_derivatives(spread)
+    derivatives = trial.third_derivatives(spread)
+    reference, squares = _reference(derivatives)
     least = int(strata.max()) + 1
     fewest = max(least, (arrays.size / _ROUNDED) ** 2)
     for number in [*(number for number in _NUMBERS if fewest <= number < most), most]:
         units = spread * extents(squares, len(columns), max(1, number // least))
         clusters = _clusters(arrays, columns, rows, table, assign(table / units, strata, number))
-        noise = trial.noise(clusters.centroids, clusters.assignment)
+        noise = trial.noise(clusters.centroids, clusters.assignment, reference)
         if not np.isfinite(noise).all():
             return "the energies of rows have no finite derivatives in their data"
         if noise.max() <= _ENOUGH:
             break
-    return clusters
+    if reference is None:
+        return clusters
+    position = trial.positions[reference]
+    return replace(clusters, at_reference=_left(trial.expansion, clusters, position))
+
+
+def _reference(derivatives: np.ndarray) -> tuple[int | None, np.ndarray]:
+    """The position to which the remainders of others are most alike, if there is one.
+
+    Terms without parameters, such as the logarithms of known errors, are the same at all of them.
+
+    Args:
+        derivatives: the third derivatives at some positions, (p, triples, rows).
+
+    Returns:
+        Its number, or None, and the mean squares of what remains of them, (p, triples).
+    """
+    best, squares = None, (derivatives**2).mean(-1)
+    for number, there in enumerate(derivatives):
+        others = ((derivatives - there) ** 2).mean(-1)
+        if others.sum(-1).max() < squares.sum(-1).max():
+            best, squares = number, others
+    return best, squares
+
+
+def _left(expansion: RowExpansion, clusters: Clusters, position: jax.Array) -> np.ndarray:
+    """What the expansion leaves of each row at a position, (N,)."""
+
+    @jax.jit
+    def of_rows(indices: jax.Array, centres: list[jax.Array]) -> jax.Array:
+        return expansion.remainders(position, expansion.rows(indices), centres)
+
+    size = clusters.arrays.size
+    # The last piece begins earlier: pieces of one size are compiled once.
+    starts = np.minimum(np.arange(0, size, _AT_ONCE), max(0, size - _AT_ONCE))
+    found = np.zeros(size, np.dtype(jnp.result_type(float)))
+    for start in starts:
+        piece = slice(start, min(start + _AT_ONCE, size))
+        centres = [jnp.asarray(x[clusters.assignment[piece]]) for x in clusters.centroids]
+        found[piece] = of_rows(jnp.arange(piece.start, piece.stop), centres)
+    return found
 
 
 def _clusters(
@@ -171,4 +217,5 @@ def _clusters(
         counts.astype(dtype),
         factors.astype(dtype),
         assignment.astype(np.int32),
+        np.zeros(0),
     )

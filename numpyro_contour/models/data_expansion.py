@@ -66,6 +66,8 @@ def remainders(
 ) -> jax.Array:
     """The energies of rows, less their expansions at the centroids of their clusters.
 
+    The same at the clusters' reference is subtracted, where there is one.
+
     Returns:
         Remainders in nats, (n,).
     """
@@ -74,7 +76,10 @@ def remainders(
     expansion = clusters.expansion(potential, like)
     numbers = jnp.asarray(clusters.assignment)[indices]
     centroids = [jnp.asarray(array)[numbers] for array in clusters.centroids]
-    return expansion.remainders(flat, expansion.rows(indices), centroids)
+    left = expansion.remainders(flat, expansion.rows(indices), centroids)
+    if not len(clusters.at_reference):
+        return left
+    return left - jnp.asarray(clusters.at_reference)[indices]
 
 
 # ---------------------------------------------------------------------- the estimate

@@ -73,7 +73,7 @@ class ExpansionTrial:
         return ""
 
     def third_derivatives(self, units: np.ndarray) -> np.ndarray:
-        """Mean squares over rows of the third derivatives in the data, (p, triples).
+        """Third derivatives of the rows' energies in the data, (p, triples, rows).
 
         Args:
             units: what is one unit of each column, (q,).
@@ -87,22 +87,30 @@ class ExpansionTrial:
             function = expansion.near(flat, rows)
             for direction in directions[triple]:
                 function = _slope(function, jnp.broadcast_to(direction, shape))
-            return jnp.mean(function(jnp.zeros(shape)) ** 2)
+            return function(jnp.zeros(shape))
 
         chosen = jnp.asarray(triples(len(units)))
-        squares = jax.jit(
+        found = jax.jit(
             lambda x: jax.lax.map(lambda flat: jax.vmap(derivative, (None, 0))(flat, chosen), x)
         )(self.positions)
-        return np.asarray(squares, float)
+        return np.asarray(found, float)
 
-    def noise(self, centroids: Sequence[np.ndarray], assignment: np.ndarray) -> np.ndarray:
+    def noise(
+        self, centroids: Sequence[np.ndarray], assignment: np.ndarray, reference: int | None
+    ) -> np.ndarray:
         """The standard deviation of a minibatch's energy at each position, in nats, (p,).
 
         It is infinite where the rows have no finite derivatives in their data.
+
+        Args:
+            centroids: the rows that are the centres.
+            assignment: the centre of each row of the data.
+            reference: the number of the position where what rows leave is known. None if nowhere.
         """
         numbers = self.numbers
         centres = [jnp.asarray(array[assignment[numbers]]) for array in centroids]
         left = np.asarray(self._remainders(centres), float)
+        left = left if reference is None else left - left[reference]
         ((size, minibatch),) = self.expansion.potential.plates.sizes.values()
         scatter = size * left.std(1) / math.sqrt(minibatch)
         return np.where(np.isfinite(left).all(1), scatter, np.inf)

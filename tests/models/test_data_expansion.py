@@ -1,5 +1,8 @@
 """Rows that are expanded in their data: no bias at any position, noise that is told, reasons."""
 
+from dataclasses import replace
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -123,13 +126,29 @@ def sign(size, minibatch):
     return model, (jnp.asarray(y, jnp.float32),), {"a": jnp.zeros(())}, np.array([[a], [-a], [0.0]])
 
 
+def known_errors(size, minibatch):
+    """Rows that are measured with known errors, whose logarithms are the same everywhere."""
+    g = np.random.default_rng(5)
+    error = np.exp(0.1 * g.standard_normal(size))
+    y = np.sqrt(24 / size) + error * g.standard_normal(size)
+
+    def model(y, error):
+        a = numpyro.sample("a", dist.Normal(0.3, 1))
+        with numpyro.plate("rows", len(y), subsample_size=minibatch) as i:
+            numpyro.sample("y", dist.Normal(a**2, error[i]), obs=y[i])
+
+    a = (24 / size) ** 0.25
+    data = tuple(jnp.asarray(column, jnp.float32) for column in (y, error))
+    return model, data, {"a": jnp.zeros(())}, jnp.array([[a], [-a], [0.0]])
+
+
 def found(potential):
     clusters = clusters_of(potential)
     assert isinstance(clusters, Clusters), clusters
     return clusters
 
 
-@pytest.mark.parametrize("target", [in_second_tier(mixture_of_two), drive_by])
+@pytest.mark.parametrize("target", [in_second_tier(mixture_of_two), drive_by, known_errors])
 def test_no_bias_and_the_noise_that_is_told(target):
     model, data, like, places = target(4000, 20)
     potential = ModelPotential.of(model, data)
@@ -163,6 +182,21 @@ def test_no_bias_and_the_noise_that_is_told(target):
         assert abs(variances.mean() - variance) < 4 * variances.std() / 100
         # Where a minibatch alone has hundreds.
         assert variance < 1.0
+
+
+def test_terms_without_parameters_are_no_noise():
+    model, data, like, places = known_errors(4000, 20)
+    potential = ModelPotential.of(model, data)
+    clusters = found(potential)
+    without = replace(clusters, at_reference=np.zeros(0))
+    scatter = [
+        np.asarray(jax.jit(partial(remainders, potential, like, c))(x, jnp.arange(4000)), float)
+        for c in (clusters, without)
+        for x in places[1:]
+    ]
+    of_noise = np.reshape([left.std() for left in scatter], (2, 2))
+    # In energies of rows, logarithms of errors and squares are the most.
+    assert (of_noise[0] < 0.1 * of_noise[1]).all()
 
 
 # --------------------------------------------------------------------------- the sum of all rows
@@ -247,7 +281,8 @@ def test_expansions_and_remainders_add_up_to_the_energy_of_all_rows(
         outside = sum(jnp.sum(v) for v in terms_outside(potential, unravel_like(x, like)).values())
         known = jnp.sum(of_centroids(potential, like, clusters, x))
         left = remainders(potential, like, clusters, x, jnp.arange(2000))
-        return outside + known + jnp.sum(left), potential.full(unravel_like(x, like)), left
+        there = jnp.sum(jnp.asarray(clusters.at_reference))
+        return outside + known + jnp.sum(left) + there, potential.full(unravel_like(x, like)), left
 
     size = sum(leaf.size for leaf in jax.tree.leaves(like))
     for x in (np.linspace(0.2, 0.5, size), np.linspace(-1.0, 0.3, size)):
