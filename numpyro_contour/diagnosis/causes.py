@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import xarray as xr
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import BAD, Verdict
+from numpyro_contour.statistics.crossings import has_peaks
 from numpyro_contour.statistics.dependence import correlations, rank_correlation, slowdown
 from numpyro_contour.statistics.quick_looks import quick_sizes
 from numpyro_contour.statistics.scalars import numeric_variables
@@ -52,7 +52,7 @@ def _cause(evidence: Evidence) -> str:
     names, values = [names[i] for i in slowest], values[..., slowest]
     preconditioner = evidence.settings.get("preconditioner")
     found = [
-        _funnel(evidence.groups["posterior"], weights),
+        _funnel(evidence, weights),
         _correlation(names, values, weights, preconditioner),
         _scale(names, values, weights, preconditioner),
     ]
@@ -124,9 +124,9 @@ def _scale(
     )
 
 
-def _funnel(posterior: xr.Dataset, weights: np.ndarray) -> str:
+def _funnel(evidence: Evidence, weights: np.ndarray) -> str:
     """A variable whose spread goes with the value of another."""
-    drawn = numeric_variables(posterior)
+    drawn = numeric_variables(evidence.groups["posterior"])
     single = {n: x.values.astype(float) for n, x in drawn.items() if x.ndim == 2}
     flat = weights.ravel()
     best = (_GOES_WITH, "", "", 0.0)
@@ -134,6 +134,8 @@ def _funnel(posterior: xr.Dataset, weights: np.ndarray) -> str:
         # One number a draw, about its middle, or many about theirs.
         array = variable.values.reshape(*variable.shape[:2], -1).astype(float)
         several = array.shape[-1] >= 3
+        if not several and has_peaks(array[..., 0], weights):
+            continue  # how far it is from its middle tells the mode
         middle = array.mean(-1, keepdims=True) if several else np.median(array, (0, 1))
         spread = np.sqrt(((array - middle) ** 2).mean(-1))
         if not np.isfinite(spread).all() or not spread.min() > 0:

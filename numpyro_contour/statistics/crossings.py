@@ -83,6 +83,18 @@ def valleys(x: np.ndarray, weights: np.ndarray, in_order: InOrder | None = None)
     return found
 
 
+def has_peaks(x: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether the density of a scalar has several peaks, however often chains change them.
+
+    Args:
+        x: draws, (chains, draws).
+        weights: their weights, (chains, draws).
+    """
+    counted = weights > 0
+    order = np.argsort(x[counted])
+    return len(_between_peaks(x[counted][order], weights[counted][order])) > 0
+
+
 def error_of_visits(x: np.ndarray, weights: np.ndarray, in_order: InOrder | None = None) -> float:
     r"""The part of the standard error of a mean that comes from the weights of two modes.
 

@@ -117,6 +117,14 @@ def test_a_funnel():
     assert advice_of(groups)[1] == "Run longer."
 
 
+def test_two_modes_are_no_funnel():
+    # Of the two frequencies the rarer one goes with a larger amplitude.
+    rarer = normals(seed=2) > 0.7
+    f = np.where(rarer, 1.31, 0.31) + 0.001 * normals()
+    a = np.where(rarer, 0.3, 0.1) * np.exp(0.3 * normals(seed=1))
+    assert advice_of(groups_of(f=f, a=a))[1] == "Run longer."
+
+
 def test_ranks():
     x, weights = normals().ravel(), np.ones(2000)
     assert rank_correlation(x, np.exp(x), weights) == pytest.approx(1)
