@@ -100,6 +100,8 @@ def main(experiment: Experiment) -> str:
         "weights": plots.plot_weights(idata, figsize=(7, 3.4)),
         "pair": plots.plot_pair(idata, figsize=(5, 5)),
         "mode_occupancy": plots.plot_mode_occupancy(idata, mode, figsize=(7, 4.2)),
+        # Three panels side by side.
+        "modes": plots.plot_modes(idata, figsize=(9, 3.4)),
         "dashboard": plots.plot_dashboard(idata, modes=mode),
     }
     for name, axes in drawn.items():

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _COORDINATES = 6
 # Modes of less mass are left out, and so many have colours of their own.
 _LEAST, _MOST = 1e-3, 20
+# Sizes in points of the numbers of jumps; they are left out where they would be smaller.
+_SMALLEST, _LARGEST = 5.0, 9.0
 
 
 def plot_modes(
@@ -50,7 +52,7 @@ def plot_modes(
         both sides, by coordinate, or in the plane of two; the mass of each mode with two standard
         errors to both sides, by the weighted draws, by each chain (small), by bridge sampling and
         by the normal; the share of the tries to jump that were made, from rows to columns, with
-        their number.
+        their number where it can be read.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -152,7 +154,7 @@ def _draw_masses(ax: Axes, group: xr.Dataset) -> None:
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("mode")
     ax.set_ylabel("mass, ± 2 standard errors")
-    legend_inside(ax, headroom=0.15, ncols=2)
+    legend_inside(ax, headroom=0.4, ncols=1)
 
 
 def _draw_jumps(ax: Axes, group: xr.Dataset, shown: np.ndarray) -> None:
@@ -162,10 +164,10 @@ def _draw_jumps(ax: Axes, group: xr.Dataset, shown: np.ndarray) -> None:
     )
     share = np.divide(made, tried, out=np.full(made.shape, np.nan), where=tried > 0)
     image = ax.imshow(share, vmin=0.0, vmax=1.0, cmap="viridis")
+    size = _size_in_cells(ax, len(shown), len(f"{made.max()}"))
     for (row, column), number in np.ndenumerate(made):
-        if tried[row, column]:
+        if tried[row, column] and size >= _SMALLEST:
             colour = "white" if share[row, column] < 0.6 else "black"
-            size = 9 if len(shown) <= 6 else 7 if len(shown) <= 10 else 5
             ax.text(column, row, f"{number}", ha="center", va="center", color=colour, fontsize=size)
     labels = [str(mode) for mode in group["mode"].values[shown]]
     ax.set_xticks(range(len(shown)), labels)
@@ -173,3 +175,13 @@ def _draw_jumps(ax: Axes, group: xr.Dataset, shown: np.ndarray) -> None:
     ax.set_xlabel("to mode")
     ax.set_ylabel("from mode")
     ax.figure.colorbar(image, ax=ax, label="share of tries made", shrink=0.8)
+
+
+def _size_in_cells(ax: Axes, number: int, digits: int) -> float:
+    """The size of letters, in points, of which so many digits fit into one of so many columns."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    box = ax.get_position()
+    width, height = figure.get_size_inches() * (box.width, box.height)
+    # A digit is some 0.6 as wide as it is high, and there is room around the number.
+    return min(_LARGEST, 72 * min(width, height) / number / (0.6 * digits + 0.6))
