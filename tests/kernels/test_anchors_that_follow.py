@@ -94,6 +94,7 @@ def test_passes_look_at_no_more_rows_than_minibatches():
     assert not any("an anchor was wanted" in verdict.advice for verdict in enough.verdicts)
 
 
+@pytest.mark.slow
 def test_chains_that_run_at_once_share_all_anchors_but_the_first():
     anchors = anchors_of(run("first_order"))
     used = np.asarray(anchors.slots.weight > 0).sum(1)

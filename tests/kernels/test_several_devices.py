@@ -128,6 +128,7 @@ def test_layouts_give_the_answers_of_one_device(layouts, run_python, one_process
         np.testing.assert_allclose(values[draws:], expected[draws:], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_answers_of_one(run_python, one_process):
     """Each process has all draws and weights, though it holds the half of chains and rows."""
     (expected,) = answers(run_python, one_process, (2, 2))

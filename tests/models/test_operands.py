@@ -75,8 +75,9 @@ def two_means(y):
         numpyro.sample("y", dist.Normal(a**2, 1), obs=y[idx])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*not to be trusted")
-@pytest.mark.parametrize("place", [jnp.asarray, pytest.param(np.asarray, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("place", [jnp.asarray, np.asarray])
 def test_the_run_is_that_with_constants(place, as_constants):
     rng = np.random.default_rng(1)
     y = place((0.01 + rng.standard_normal(300_000)).astype(np.float32))

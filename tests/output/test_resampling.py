@@ -201,6 +201,7 @@ def test_predictions_of_new_rows():
     assert set(predictive(mcmc, jax.random.key(3), new, return_sites=["y"])) == {"y"}
 
 
+@pytest.mark.slow
 def test_predictions_of_the_data_take_all_rows():
     mcmc, x, y = regression_run()
     idata = to_inference_data(mcmc, posterior_predictive=predictive(mcmc, jax.random.key(4), x))
