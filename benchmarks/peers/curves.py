@@ -211,7 +211,8 @@ rows pay N rows for a gradient. `ContourSGLD` pays for its anchors, its jumps an
 weights. Errors are those of the mode masses of whole runs: total variations, and the root mean
 square of one mode's mass in the last panel. Bars are standard errors over {RUNS} runs. A line that
 does not fall is one of chains that do not cross. `ContourSGLD` is given nothing but `num_steps`.
-Nested sampling makes no runs of more than the usual number of gradients, which would take an hour.
+Nested sampling makes no runs of more than the usual number of gradients, which would take an hour;
+on many wells it has one run, and NUTS none.
 
 {figure}
 {table(panels)}"""
