@@ -519,7 +519,9 @@ MUTANTS = [
     # kernels
     Mutant("kernels", "(1 + c) * of_langevin", "(1 - c) * of_langevin", "adaptation"),
     Mutant("kernels", "PEAK = 2.0", "PEAK = 1.0", "adaptation"),
-    Mutant("kernels", "partial(constrained, potential)", "lambda z: z", "kernels models"),
+    Mutant(
+        "kernels", "partial(on_operands, constrained, potential)", "lambda z: z", "kernels models"
+    ),
     Mutant(
         "kernels/methods/weight_site.py",
         "if name == NAME and name not in latent",
