@@ -35,6 +35,8 @@ _ROUNDED = 200_000
 _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
+# A reference takes away all but this share of the variance, or there is none.
+_WORTH_IT = 0.1
 # Rows of a pass over all of them that are taken at once.
 _AT_ONCE = 2**16
 # What a model may raise on rows that it was not written for, and JAX on a function that it cannot
@@ -169,12 +171,17 @@ def _reference(derivatives: np.ndarray) -> tuple[int | None, np.ndarray]:
     Returns:
         Its number, or None, and the mean squares of what remains of them, (p, triples).
     """
-    best, squares = None, (derivatives**2).mean(-1)
+    squares = (derivatives**2).mean(-1)
+    best, least = None, squares
     for number, there in enumerate(derivatives):
         others = ((derivatives - there) ** 2).mean(-1)
-        if others.sum(-1).max() < squares.sum(-1).max():
-            best, squares = number, others
-    return best, squares
+        if others.sum(-1).max() < least.sum(-1).max():
+            best, least = number, others
+    # At all other positions there is the noise of two: it has to be worth it.
+    if least.sum(-1).max() > _WORTH_IT * squares.sum(-1).max():
+        # What is beside the ends only judges references.
+        return None, squares[: len(squares) // 2]
+    return best, least
 
 
 def _left(expansion: RowExpansion, clusters: Clusters, position: jax.Array) -> np.ndarray:

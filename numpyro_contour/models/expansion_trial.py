@@ -110,7 +110,7 @@ class ExpansionTrial:
         numbers = self.numbers
         centres = [jnp.asarray(array[assignment[numbers]]) for array in centroids]
         left = np.asarray(self._remainders(centres), float)
-        left = left if reference is None else left - left[reference]
+        left = left[: len(left) // 2] if reference is None else left - left[reference]
         ((size, minibatch),) = self.expansion.potential.plates.sizes.values()
         scatter = size * left.std(1) / math.sqrt(minibatch)
         return np.where(np.isfinite(left).all(1), scatter, np.inf)
