@@ -36,7 +36,7 @@ _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
 # A reference takes away all but this share of the variance, or there is none.
-_WORTH_IT = 0.1
+_WORTH_IT = 0.01
 # Rows of a pass over all of them that are taken at once.
 _AT_ONCE = 2**16
 # What a model may raise on rows that it was not written for, and JAX on a function that it cannot
@@ -143,13 +143,15 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
     table = np.stack([flat(rows[place])[:, i] for place, i in columns.continuous], 1).astype(float)
     spread = table.std(0)
     derivatives = trial.third_derivatives(spread)
-    reference, squares = _reference(derivatives)
+    reference = _reference(derivatives)
+    # What is beside the ends only judges references: clusters are the same with one and without.
+    squares = (derivatives[: len(derivatives) // 2] ** 2).mean(-1)
     least = int(strata.max()) + 1
     fewest = max(least, (arrays.size / _ROUNDED) ** 2)
     for number in [*(number for number in _NUMBERS if fewest <= number < most), most]:
         units = spread * extents(squares, len(columns), max(1, number // least))
         clusters = _clusters(arrays, columns, rows, table, assign(table / units, strata, number))
-        noise = trial.noise(clusters.centroids, clusters.assignment, reference)
+        noise = trial.noise(clusters.centroids, clusters.assignment)
         if not np.isfinite(noise).all():
             return "the energies of rows have no finite derivatives in their data"
         if noise.max() <= _ENOUGH:
@@ -160,7 +162,7 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
     return replace(clusters, at_reference=_left(trial.expansion, clusters, position))
 
 
-def _reference(derivatives: np.ndarray) -> tuple[int | None, np.ndarray]:
+def _reference(derivatives: np.ndarray) -> int | None:
     """The position to which the remainders of others are most alike, if there is one.
 
     Terms without parameters, such as the logarithms of known errors, are the same at all of them.
@@ -169,19 +171,13 @@ def _reference(derivatives: np.ndarray) -> tuple[int | None, np.ndarray]:
         derivatives: the third derivatives at some positions, (p, triples, rows).
 
     Returns:
-        Its number, or None, and the mean squares of what remains of them, (p, triples).
+        Its number, or None.
     """
-    squares = (derivatives**2).mean(-1)
-    best, least = None, squares
-    for number, there in enumerate(derivatives):
-        others = ((derivatives - there) ** 2).mean(-1)
-        if others.sum(-1).max() < least.sum(-1).max():
-            best, least = number, others
+    whole = (derivatives**2).mean(-1).sum(-1).max()
+    left = [((derivatives - there) ** 2).mean(-1).sum(-1).max() for there in derivatives]
+    best = int(np.argmin(left))
     # At all other positions there is the noise of two: it has to be worth it.
-    if least.sum(-1).max() > _WORTH_IT * squares.sum(-1).max():
-        # What is beside the ends only judges references.
-        return None, squares[: len(squares) // 2]
-    return best, least
+    return best if left[best] <= _WORTH_IT * whole else None
 
 
 def _left(expansion: RowExpansion, clusters: Clusters, position: jax.Array) -> np.ndarray:
