@@ -28,6 +28,7 @@ ARGUMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", models.of_first_tier("SGNHT", among=models.PARTS))
 def test_scales_over_two_orders(name):
     chains = 16

@@ -25,6 +25,8 @@ def exact_sd(energy):
     return np.sqrt(moment(2) / moment(0) - (moment(1) / moment(0)) ** 2)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "dim", "steps_are_lowered"),
     [

@@ -127,6 +127,8 @@ GIVEN = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", [in_second_tier("step_size"), "partition"])
 def test_what_is_given_is_kept_and_the_rest_found(name):
     arguments, look, expected = GIVEN[name]
@@ -141,6 +143,8 @@ def test_what_is_given_is_kept_and_the_rest_found(name):
     check_moments(x, weights, 0.0, 1.0, 0.12, 0.1)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_number_of_bins_and_no_preconditioner():
     kernel = ContourSGLD(
         potential_fn=lambda x: x**2, num_bins=33, preconditioner="identity", **FASTER
@@ -156,6 +160,7 @@ def test_a_given_preconditioner_scales_the_steps():
     check_moments(x, weights, 0.0, np.asarray(SCALES), 0.1, 0.07)
 
 
+@pytest.mark.slow
 @pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     "given", [{}, in_second_tier({"partition": EnergyPartition(0.0, 30.0, 40)})]
@@ -218,6 +223,8 @@ def test_warmup_then_run_is_run():
 # --------------------------------------------------------------------------- what is said
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_the_warmup_is_exported():
     start = {"a": jnp.ones((2, 2)), "b": jnp.zeros(2)}
     kernel = ContourSGLD(
@@ -291,6 +298,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.quick_compilation
 @pytest.mark.parametrize("fault", [in_second_tier("falling"), "not finite"])
 def test_a_failed_warmup_is_named(fault):

@@ -64,6 +64,8 @@ def test_a_file_tells_what_the_run_tells(name, two_chains, tmp_path):
     assert report["length"].outcome == "bad"
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_a_bad_verdict_is_one_warning_at_the_users_line(two_chains):
     with pytest.warns(UserWarning, match=r"This run cannot be trusted: .* `diagnose`") as warned:
         to_inference_data(two_chains("ContourSGLD"))
@@ -73,6 +75,8 @@ def test_a_bad_verdict_is_one_warning_at_the_users_line(two_chains):
         diagnose(two_chains("ContourSGLD"))
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", ["SGLD", "ContourSGLD"])
 def test_draws_without_the_rest_of_their_run_are_not_called_faultless(name, two_chains):
     """What ArviZ takes from NumPyro, and what was resampled, has not what the other checks need."""

@@ -52,6 +52,7 @@ def assert_right(mcmc, unit):
     assert abs(float(table.loc["mu", "sd"]) / sd - 1) < 0.15
 
 
+@pytest.mark.slow
 @kernels
 @pytest.mark.parametrize("unit", [in_second_tier(1e-6), 1e-12])
 def test_data_in_small_units(name, unit):
@@ -62,6 +63,7 @@ def test_data_in_small_units(name, unit):
     assert_right(mcmc, unit)
 
 
+@pytest.mark.slow
 @kernels
 def test_a_healthy_run_that_goes_on_is_healthy(name):
     mcmc = mcmc_of(name)
@@ -74,6 +76,7 @@ def test_a_healthy_run_that_goes_on_is_healthy(name):
     assert_right(mcmc, 1.0)
 
 
+@pytest.mark.slow
 @kernels
 def test_a_run_that_goes_on_with_other_data_is_told_so(name):
     """The sampler itself recovers in a few draws, so that nothing else need look wrong."""

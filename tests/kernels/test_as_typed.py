@@ -69,6 +69,8 @@ def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
     assert kernel.get_diagnostics_str(one).endswith("200 steps a draw")
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(("chains", "lengths"), [(1, (0, 1, 7)), in_second_tier(2, (7,))])
 def test_a_warmup_of_any_length_is_the_shortest_that_finds_what_it_is_to_find(chains, lengths):
     """Step by step: what NumPyro does not make of it, its first draw makes."""

@@ -52,6 +52,8 @@ def dense_run(name):
 NAMES = ("SGLD", "SGHMC", "SGNHT", "ContourSGLD", "ReplicaExchangeSGLD")
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", models.of_first_tier("SGLD", among=NAMES))
 def test_a_gaussian_of_strong_correlations(name):
     x, log_weights = weighted_samples(dense_run(name))
@@ -105,6 +107,8 @@ def regression_run(X, y, chains=8, energy="minibatch", **arguments):
     return models.run(kernel, 0, X, y, **settings | arguments)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("energy", ["minibatch", in_second_tier("control_variate")])
 def test_collinear_columns_by_minibatches(energy):
     X, y = collinear_data()
@@ -216,6 +220,8 @@ def condition_left(name, size=3, condition=30.0, **arguments):
     return np.linalg.cond(np.asarray(root @ factor)) ** 2
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "condition", "turns"),
     [

@@ -37,6 +37,8 @@ def shares(mcmc, inside):
     return (weights * inside(np.asarray(x))).sum(1) / weights.sum(1)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

@@ -58,6 +58,8 @@ def low_rank_run(name, noisy=False):
     return models.run(kernel, 0, init_params=start, **settings)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "noisy"),
     [

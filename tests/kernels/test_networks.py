@@ -86,6 +86,8 @@ def run():
     return finished("SGHMC")
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     "name", [*list(SETTINGS)[:2], *(in_second_tier(name) for name in list(SETTINGS)[2:])]
 )
@@ -113,6 +115,8 @@ def test_the_mean_is_the_weighted_mean_of_predictions():
     np.testing.assert_allclose(nc.predictive_mean(mcmc, x[:30])["p"], expected, atol=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_predictions_do_not_depend_on_the_order_or_number_of_rows(run):
     x, _ = images()
     order = np.random.default_rng(1).permutation(ROWS)
@@ -274,6 +278,8 @@ class NnxNet(nnx.Module):
         return self.last(nnx.relu(x))[:, 0]
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_modules_of_nnx_have_their_state_too():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 3)).astype(np.float32)

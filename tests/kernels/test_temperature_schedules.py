@@ -38,6 +38,7 @@ def test_epochs_are_counted_from_rows_and_minibatches():
     assert pickle.loads(pickle.dumps(epoch_schedule(np.sin, 10, 3))).steps_per_epoch == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel_class", [SGLD, in_second_tier(SGHMC), ContourSGHMC])
 @pytest.mark.parametrize(("num_steps", "thinning"), [in_second_tier(1, 1), (7, 3)])
 def test_draws_before_the_final_temperature_have_no_weight(kernel_class, num_steps, thinning):

@@ -105,6 +105,7 @@ def test_parallel_chains_on_two_devices(names, run_python):
     assert run_python(PARALLEL, *names, XLA_FLAGS=flags).split() == list(names)
 
 
+@pytest.mark.slow
 @kinds
 def test_one_chain_and_its_supports(name, constrained_runs):
     single = models.run(models.constrained_kernel(name), 3, *models.constrained_data())
@@ -119,6 +120,7 @@ def test_one_chain_and_its_supports(name, constrained_runs):
     np.testing.assert_allclose(samples["twice"], 2 * samples["inside"], rtol=1e-6)
 
 
+@pytest.mark.slow
 @one_kind
 def test_the_first_of_two_chains_is_a_chain_alone(name):
     two = finished(name, chains=2, chain_method="vectorized").get_samples(group_by_chain=True)
@@ -262,6 +264,7 @@ def test_thinning_keeps_every_third_draw(name):
     np.testing.assert_array_equal(thinned, all_draws[2::3])
 
 
+@pytest.mark.slow
 @kinds
 def test_extra_fields(name):
     kernel = models.constrained_kernel(name, num_steps=1)

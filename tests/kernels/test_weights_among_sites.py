@@ -37,6 +37,8 @@ def weighted_run(name, chains=2):
     return models.run(kernel, 0, Y, warmup=60, samples=40, chains=chains)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", ["ContourSGLD", "ContourSGHMC"])
 def test_the_log_weight_stands_beside_the_sites(name, capsys):
     mcmc = weighted_run(name)

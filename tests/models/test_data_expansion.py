@@ -148,6 +148,7 @@ def found(potential):
     return clusters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [in_second_tier(mixture_of_two), drive_by, known_errors])
 def test_no_bias_and_the_noise_that_is_told(target):
     model, data, like, places = target(4000, 20)
@@ -254,6 +255,7 @@ COUNTS = G.poisson(2.0, 2000)
 GROUP = G.integers(0, 3, 2000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "data", "minibatch_size", "most"),
     [
@@ -392,6 +394,7 @@ def test_data_that_are_traced_have_no_clusters():
 # --------------------------------------------------------------------------- kept, and precise
 
 
+@pytest.mark.slow
 def test_clusters_are_found_once_for_the_same_data_also_while_tracing():
     y = np.array(Y)
     first = found(ModelPotential.of(by_subsample, (X[:, 0], y)))

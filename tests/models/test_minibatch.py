@@ -219,6 +219,7 @@ SECOND = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [in_second_tier(name) if name in SECOND else name for name in CASES]
 )
@@ -267,6 +268,7 @@ def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
             assert 1 - error < told.mean() / found.noise < most + error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("energy", "name"),
     [

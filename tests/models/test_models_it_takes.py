@@ -256,6 +256,7 @@ def grouped(x, group, y):
         numpyro.sample("y", dist.Normal(mean, 1), obs=y[idx])
 
 
+@pytest.mark.slow
 @one_kernel
 def test_data_may_be_numpy_arrays(name):
     rng = np.random.default_rng(0)

@@ -108,6 +108,7 @@ def looped(y, by_loop, minibatch):
         numpyro.sample("y", dist.Normal(mean + w.sum(), 1), obs=y[idx])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("energy", "minibatch"), [("full", None), ("full", 4), ("minibatch", 4)])
 def test_a_model_without_a_reverse_mode_is_differentiated_forward(energy, minibatch):
     y = models.normal_data(rows=20)
@@ -124,6 +125,7 @@ def test_a_model_without_a_reverse_mode_is_differentiated_forward(energy, miniba
         )
 
 
+@pytest.mark.slow
 def test_control_variates_are_not_taken_of_it_and_its_run_can_be_looked_at():
     y = models.normal_data(rows=20)
     kernel = SGLD(looped)
@@ -196,6 +198,7 @@ def test_reparametrised_sites_without_a_density():
     np.testing.assert_allclose(found["loc"], expected["loc"], rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_model_args", [False, True])
 def test_a_model_may_have_other_sites_in_another_run(jit_model_args):
     def model(a=None, b=None, z=None):

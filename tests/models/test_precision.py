@@ -31,6 +31,8 @@ def program_of(kernel, *args, start=None):
     return str(jax.make_jaxpr(lambda s: kernel.sample(s, args, {}))(state))
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("kernel", [in_second_tier(SGLD), ContourSGLD])
 def test_products_of_the_model_are_in_full_precision_unless_another_is_chosen(kernel):
     # A GPU takes ten bits of each number otherwise: means were off by .3 standard deviations.

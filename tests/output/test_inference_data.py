@@ -126,6 +126,7 @@ def test_a_draw_is_weighed_by_theta_before_the_draw_changed_it(name):
     np.testing.assert_array_equal(log_weights, weighted_samples(mcmc, energy="estimate")[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, in_second_tier({"chains": 1}), {"num_steps": 10}])
 def test_final_theta(arguments):
     """A draw's own weight is taken by the last theta; its share of a window stays."""
@@ -437,6 +438,7 @@ def test_log_likelihood_of_all_rows(constrained_runs, values, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 @clipped_at_first
 def test_lp_is_the_exact_log_density_and_no_estimate(constrained_runs):
     exact = weighted_only(to_inference_data(nested_run()))["sample_stats"]

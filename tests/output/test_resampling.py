@@ -212,6 +212,8 @@ def test_predictions_of_the_data_take_all_rows():
     assert np.std(residuals.mean) < 0.7  # as the residuals of the data: 0.5
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_numpy_data():
     def model(x, y=None):
         slope = numpyro.sample("slope", dist.Normal(0, 1))

@@ -258,6 +258,7 @@ def report(name, potential, start, draws=300):
     return diagnose(mcmc)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["ContourSGLD", *map(in_second_tier, ("ContourSGHMC", "ContourSGNHT"))]
 )
@@ -281,6 +282,7 @@ def test_modes_of_one_width_are_not_too_narrow(name):
     assert found["curvature"].figure < 0.3
 
 
+@pytest.mark.slow
 def test_a_dense_preconditioner_and_the_group():
     """By the matrix M that the warm-up found: the eigenvalues of H M."""
     precision = np.linalg.inv(np.full((3, 3), 0.995) + 0.005 * np.eye(3))

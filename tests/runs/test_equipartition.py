@@ -385,6 +385,7 @@ def test_operations_are_counted():
 # --------------------------------------------------------------------------- faults
 
 
+@pytest.mark.slow
 def test_a_fault_costs_a_warning_not_the_results(monkeypatch):
     def fails(*_):
         raise RuntimeError("no such site")

@@ -164,6 +164,7 @@ def report(kernel, *args):
     return diagnose(mcmc)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "name"),
     [

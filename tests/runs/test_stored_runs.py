@@ -123,6 +123,8 @@ def copy(whole, tmp_path):
 # ---------------------------------------------------------------------- the run itself
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("chains", "more"),
     [
@@ -142,6 +144,8 @@ def test_the_draws_are_those_of_the_mcmc(tmp_path, chains, more):
     assert_same_run(mcmc, other)
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("segment", [7, 100, None])
 def test_how_long_segments_are_changes_no_bit(tmp_path, whole, segment):
     stored(tmp_path / "run.zarr", segment=segment)
@@ -459,6 +463,8 @@ def test_a_run_in_its_warmup_has_no_draws(tmp_path, monkeypatch):
         to_inference_data(tmp_path / "run.zarr")
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 def test_stores_of_one_model_are_chains_of_one_run(whole, tmp_path):
     stored(tmp_path / "b.zarr", key=jax.random.key(1), chains=2, chain_method="vectorized")
     joined = to_datasets(to_inference_data([whole, tmp_path / "b.zarr"]))

@@ -185,6 +185,8 @@ def exact_energy(mu, y):
     return np.asarray(rows).sum(-1) + mu[..., 0] ** 2 / 200 + np.log(10 * np.sqrt(2 * np.pi))
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
 def test_energies_are_exported_as_the_models_own(regression_run, capsys):
     """The run's are differences to each chain's anchor."""

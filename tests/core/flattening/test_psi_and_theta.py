@@ -163,6 +163,7 @@ def fixed_point(field, flattening, seed=0, steps=30_000):
     return 0.5 * np.abs(learnt - target).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.long_runs
 @pytest.mark.parametrize("shape", [(True, -1.0), in_second_tier((False, None))])
 def test_the_fixed_point_is_theta_star_whatever_the_shape(shape):

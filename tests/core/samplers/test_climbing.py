@@ -101,6 +101,7 @@ def over_40_nats():
     return run(potential, start, 40.0, 1000)
 
 
+@pytest.mark.slow
 def test_a_barrier_of_40_nats_is_crossed_all_the_time(over_40_nats):
     x, log_weights = weigh(over_40_nats)
     x, weights = np.asarray(x, np.float64), np.exp(np.asarray(log_weights, np.float64))

@@ -300,6 +300,8 @@ DIFFUSIONS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", DIFFUSIONS)
 def test_without_zeta_a_diffusion_is_the_plain_one_to_the_last_bit(name):
     diffusion, eps, tau = DIFFUSIONS[name], Constant(0.1), Constant(1.0)

@@ -143,6 +143,7 @@ def test_noise_of_both_energies_is_paid_for():
     assert chi_square(start, np.asarray(x, np.float64)) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_map_has_the_determinant_and_the_way_back_that_it_says():
     rng = np.random.default_rng(0)
     turns = rng.standard_normal((3, 2, 2)) + 1.5 * np.eye(2)
@@ -175,6 +176,7 @@ def test_a_map_has_the_determinant_and_the_way_back_that_it_says():
     assert (tried + np.eye(3) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "diffusion",
     [langevin(), underdamped(0.9), leapfrog()],

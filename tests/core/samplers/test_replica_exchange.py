@@ -97,6 +97,7 @@ def mass_left(noise, swap, windows):
     return *across_chains((x < -0.5).mean(1)), state
 
 
+@pytest.mark.slow
 @pytest.mark.long_runs
 @pytest.mark.parametrize(
     "noise", ["normal", *map(in_second_tier, ("t5 of the same variance", "t5"))]
@@ -250,6 +251,8 @@ def test_no_swap_where_it_is_improbable():
     assert abs(state.chain.position - 1) < 0.3
 
 
+@pytest.mark.slow
+@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("arguments", "log_chance"),
     [
