@@ -71,8 +71,7 @@ import pytest
 
 def is_quick(item):
     """Whether XLA optimizes little for this test: to compile would take longer than to run."""
-    marks = {mark.name for mark in item.iter_markers()}
-    return "long_runs" not in marks and ("quick_compilation" in marks or "slow" not in marks)
+    return item.get_closest_marker("long_runs") is None
 
 
 def pytest_collection_modifyitems(items):

@@ -355,7 +355,6 @@ DAMAGES = ("removed", "emptied", "torn", "overwritten")
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_any_file_of_a_store_that_is(damage, whole, tmp_path):
     """What is read is what was written, or an error says that it is not."""

@@ -35,8 +35,9 @@ _ROUNDED = 200_000
 _ROWS_A_CLUSTER = 20
 _CLUSTERS_A_STRATUM = 4
 _MOST_COLUMNS = 4
-# A reference takes away all but this share of the variance, or there is none.
-_WORTH_IT = 0.01
+# A reference leaves at most this share of the noise, or there is none: far from it there is the
+# noise of two positions.
+_WORTH_IT = 0.5
 # Rows of a pass over all of them that are taken at once.
 _AT_ONCE = 2**16
 # What a model may raise on rows that it was not written for, and JAX on a function that it cannot
@@ -143,41 +144,37 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
     table = np.stack([flat(rows[place])[:, i] for place, i in columns.continuous], 1).astype(float)
     spread = table.std(0)
     derivatives = trial.third_derivatives(spread)
-    reference = _reference(derivatives)
-    # What is beside the ends only judges references: clusters are the same with one and without.
-    squares = (derivatives[: len(derivatives) // 2] ** 2).mean(-1)
+    # What is beside the ends only judges references, whose noise grows with the distance.
+    ends = len(derivatives) // 2
     least = int(strata.max()) + 1
     fewest = max(least, (arrays.size / _ROUNDED) ** 2)
-    for number in [*(number for number in _NUMBERS if fewest <= number < most), most]:
-        units = spread * extents(squares, len(columns), max(1, number // least))
-        clusters = _clusters(arrays, columns, rows, table, assign(table / units, strata, number))
-        noise = trial.noise(clusters.centroids, clusters.assignment)
-        if not np.isfinite(noise).all():
-            return "the energies of rows have no finite derivatives in their data"
-        if noise.max() <= _ENOUGH:
-            break
-    if reference is None:
+
+    def fitted_to(derivatives: np.ndarray, reference: int | None) -> tuple[Clusters, np.ndarray]:
+        """As few as leave little of such derivatives, and the noise at each position, (p,)."""
+        squares = (derivatives**2).mean(-1)
+        for number in [*(number for number in _NUMBERS if fewest <= number < most), most]:
+            units = spread * extents(squares, len(columns), max(1, number // least))
+            assignment = assign(table / units, strata, number)
+            clusters = _clusters(arrays, columns, rows, table, assignment)
+            noise = trial.noise(clusters.centroids, clusters.assignment, reference)
+            judged = noise[:ends] if reference is None else noise
+            if judged.max() <= _ENOUGH or not np.isfinite(judged).all():
+                break
+        return clusters, noise
+
+    clusters, noise = fitted_to(derivatives[:ends], None)
+    if not np.isfinite(noise[:ends]).all():
+        return "the energies of rows have no finite derivatives in their data"
+    if noise[:ends].max() <= _ENOUGH:
+        return clusters
+    # Terms without parameters, such as the logarithms of known errors, are alike everywhere.
+    left = [((derivatives - there) ** 2).sum(1).mean(-1).max() for there in derivatives]
+    reference = int(np.argmin(left))
+    others, of_others = fitted_to(derivatives - derivatives[reference], reference)
+    if not of_others.max() <= _WORTH_IT * noise.max():
         return clusters
     position = trial.positions[reference]
-    return replace(clusters, at_reference=_left(trial.expansion, clusters, position))
-
-
-def _reference(derivatives: np.ndarray) -> int | None:
-    """The position to which the remainders of others are most alike, if there is one.
-
-    Terms without parameters, such as the logarithms of known errors, are the same at all of them.
-
-    Args:
-        derivatives: the third derivatives at some positions, (p, triples, rows).
-
-    Returns:
-        Its number, or None.
-    """
-    whole = (derivatives**2).mean(-1).sum(-1).max()
-    left = [((derivatives - there) ** 2).mean(-1).sum(-1).max() for there in derivatives]
-    best = int(np.argmin(left))
-    # At all other positions there is the noise of two: it has to be worth it.
-    return best if left[best] <= _WORTH_IT * whole else None
+    return replace(others, at_reference=_left(trial.expansion, others, position))
 
 
 def _left(expansion: RowExpansion, clusters: Clusters, position: jax.Array) -> np.ndarray:

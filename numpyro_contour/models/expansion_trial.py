@@ -95,19 +95,22 @@ class ExpansionTrial:
         )(self.positions)
         return np.asarray(found, float)
 
-    def noise(self, centroids: Sequence[np.ndarray], assignment: np.ndarray) -> np.ndarray:
-        """The standard deviation of a minibatch's energy at each end, in nats, (p / 2,).
+    def noise(
+        self, centroids: Sequence[np.ndarray], assignment: np.ndarray, reference: int | None
+    ) -> np.ndarray:
+        """The standard deviation of a minibatch's energy at each position, in nats, (p,).
 
         It is infinite where the rows have no finite derivatives in their data.
 
         Args:
             centroids: the rows that are the centres.
             assignment: the centre of each row of the data.
+            reference: the number of the position where what rows leave is known. None if nowhere.
         """
         numbers = self.numbers
         centres = [jnp.asarray(array[assignment[numbers]]) for array in centroids]
         left = np.asarray(self._remainders(centres), float)
-        left = left[: len(left) // 2]  # at the ends of descents
+        left = left if reference is None else left - left[reference]
         ((size, minibatch),) = self.expansion.potential.plates.sizes.values()
         scatter = size * left.std(1) / math.sqrt(minibatch)
         return np.where(np.isfinite(left).all(1), scatter, np.inf)

@@ -19,7 +19,7 @@ from numpyro_contour.models.model_potential import ModelPotential
 # Draws of the prior from which descents begin, and where these end at the latest.
 _DRAWS = 6
 _ITERATIONS = 60
-# The descents see some of the rows.
+# The descents see some of the rows, each others: the ends scatter around the mode of all rows.
 _ROWS = 10_000
 
 
@@ -50,18 +50,14 @@ def typical_positions(potential: ModelPotential) -> tuple[Any, np.ndarray]:
     starts = jax.jit(jax.vmap(drawn))(random.split(random.key(0), _DRAWS))
     like = jax.tree.map(lambda x: x[0], starts)
     rng = np.random.default_rng(0)
-    rows = {
-        name: jnp.asarray(rng.choice(size, min(size, _ROWS), replace=False))
-        for name, (size, _) in potential.plates.sizes.items()
-    }
-    indices = potential.plates.first_rows() | rows
 
     @jax.jit
-    def energy(flat: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def energy(flat: jax.Array, rows: dict) -> tuple[jax.Array, jax.Array]:
+        indices = potential.plates.first_rows() | rows
         return jax.value_and_grad(lambda x: potential.at(unravel_like(x, like), indices))(flat)
 
     def evaluated(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = energy(jnp.asarray(flat, jnp.result_type(float)))
+        value, gradient = energy(jnp.asarray(flat, jnp.result_type(float)), rows)
         value = float(value)
         way.append((value, np.array(flat)))
         return value, np.asarray(gradient, float)
@@ -71,6 +67,10 @@ def typical_positions(potential: ModelPotential) -> tuple[Any, np.ndarray]:
     options = {"maxiter": _ITERATIONS}
     for start in np.asarray(jax.vmap(ravel)(starts), float):
         way: list[tuple[float, np.ndarray]] = []
+        rows = {
+            name: jnp.asarray(rng.choice(size, min(size, _ROWS), replace=False))
+            for name, (size, _) in potential.plates.sizes.items()
+        }
         end = minimize(evaluated, start, jac=True, method="L-BFGS-B", options=options).x
         found = [flat for flat in (end, start) if np.isfinite(evaluated(flat)[0])][:1]
         ends.extend(found)

@@ -145,6 +145,7 @@ def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0,
     return chain, tuning, settled.moments
 
 
+@pytest.mark.slow
 def test_step_size_keeps_to_its_limit():
     _, tuning, settled = tuned(exact, 2000, True, limit=0.1)
     assert float(jnp.exp(tuning.step_size.log_average)) == pytest.approx(0.1, rel=0.01)

@@ -134,6 +134,7 @@ def lowest_of_line():
     return min(at(c) for c in np.linspace(-3, 3, 6001))
 
 
+@pytest.mark.slow
 def test_all_chains_arrive_on_a_line_through_years():
     chains, tuning = descend(line, uniform_starts(20, 3), 400)
     height = np.asarray(chains.potential_energy) - lowest_of_line()
@@ -145,7 +146,6 @@ def test_all_chains_arrive_on_a_line_through_years():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_energies_of_1e30_freeze_no_chain():
     def steep(key, x):
         return jnp.sum(jnp.exp(30 * jnp.abs(x))) + 0.5 * jnp.sum((x - 0.1) ** 2)
@@ -183,7 +183,6 @@ def test_a_descent_on_minibatches_begins_on_fixed_rows():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_a_descent_does_not_go_down_a_neck():
     """Centred schools: the energy falls for ever as the scale does, the posterior is at tau > .1"""
     y = jnp.array([28.0, 8, -3, 7, -1, 1, 18, 12])
@@ -203,7 +202,6 @@ def test_a_descent_does_not_go_down_a_neck():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_states_that_are_not_centred_at_their_means_are_not_driven_together():
     """States in time of unknown scale: all of them at 0, with the scale, is as deep as one likes.
 
@@ -242,7 +240,6 @@ def two_modes(depth):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(("depth", "leaves"), [(10.0, False), (60.0, True)])
 def test_a_mode_is_left_only_where_it_can_hold_no_draw(depth, leaves):
     assert (depth > implausible_height(2)) is leaves
@@ -280,7 +277,6 @@ def after_descent(potential, starts, warmup=200, **arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_a_lost_chain_is_given_the_place_of_another():
     """A chain in a hole of 1e4 nats; another mode, 5 nats up, keeps its chain."""
 
@@ -302,7 +298,6 @@ def test_a_lost_chain_is_given_the_place_of_another():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_chains_that_are_all_lost_stay_where_they_are():
     def potential(x):
         return jnp.where(jnp.abs(x - 1.0).max() < 1e-6, 0.0, jnp.nan) + 0 * x.sum()

@@ -17,8 +17,6 @@ from numpyro_contour.adaptation.mode_search import (
 from numpyro_contour.core.samplers.chain import Evaluation
 from numpyro_contour.core.samplers.known_modes import image, no_modes
 
-pytestmark = pytest.mark.quick_compilation
-
 KEY = random.key(0)
 
 

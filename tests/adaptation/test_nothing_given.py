@@ -12,8 +12,6 @@ from numpyro_contour.adaptation.tuning import NOISE_SHARE, initial_tuning
 from numpyro_contour.examples import mixture
 from numpyro_contour.kernels import langevin_moves, nose_hoover_moves, underdamped_moves
 
-pytestmark = pytest.mark.quick_compilation
-
 SCALES = np.array([0.1, 1.0, 10.0])
 
 

@@ -26,7 +26,6 @@ def exact_sd(energy):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "dim", "steps_are_lowered"),
     [

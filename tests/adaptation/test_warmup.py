@@ -128,7 +128,6 @@ GIVEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", [in_second_tier("step_size"), "partition"])
 def test_what_is_given_is_kept_and_the_rest_found(name):
     arguments, look, expected = GIVEN[name]
@@ -144,7 +143,6 @@ def test_what_is_given_is_kept_and_the_rest_found(name):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_number_of_bins_and_no_preconditioner():
     kernel = ContourSGLD(
         potential_fn=lambda x: x**2, num_bins=33, preconditioner="identity", **FASTER
@@ -161,7 +159,6 @@ def test_a_given_preconditioner_scales_the_steps():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     "given", [{}, in_second_tier({"partition": EnergyPartition(0.0, 30.0, 40)})]
 )
@@ -187,7 +184,6 @@ def settings_of(mcmc):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_chains_mapped_by_vmap_find_the_same():
     def found(method):
         kernel = ContourSGLD(models.normal, num_steps=1)
@@ -202,7 +198,6 @@ def test_chains_mapped_by_vmap_find_the_same():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_warmup_then_run_is_run():
     y = models.normal_data()
     arguments = {"num_warmup": 100, "num_samples": 20, "jit_model_args": True}
@@ -224,7 +219,6 @@ def test_warmup_then_run_is_run():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_the_warmup_is_exported():
     start = {"a": jnp.ones((2, 2)), "b": jnp.zeros(2)}
     kernel = ContourSGLD(
@@ -260,7 +254,6 @@ def test_the_progress_bar_names_the_stage():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_noise_that_forces_small_steps_is_named():
     def said(minibatch, num_steps, samples=100):
         energy = "minibatch" if minibatch < 1000 else None
@@ -299,7 +292,6 @@ FAULTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("fault", [in_second_tier("falling"), "not finite"])
 def test_a_failed_warmup_is_named(fault):
     potential, says = FAULTS[fault]

@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.quick_compilation
-
 
 @pytest.fixture(autouse=True)
 def _from_the_root(pytestconfig, monkeypatch):

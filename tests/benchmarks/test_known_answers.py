@@ -9,8 +9,6 @@ import pytest
 from jax import random
 from scipy import integrate, special, stats
 
-pytestmark = pytest.mark.quick_compilation
-
 
 @pytest.fixture(autouse=True)
 def _from_the_root(pytestconfig, monkeypatch):

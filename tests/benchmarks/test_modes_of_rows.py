@@ -8,8 +8,6 @@ import pytest
 
 from tests.helpers.tiers import in_second_tier
 
-pytestmark = pytest.mark.quick_compilation
-
 
 @pytest.fixture(autouse=True)
 def _from_the_root(pytestconfig, monkeypatch):

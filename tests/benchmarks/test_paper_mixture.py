@@ -8,8 +8,6 @@ import pytest
 from numpyro_contour import EnergyPartition
 from numpyro_contour.examples import mixture as example
 
-pytestmark = pytest.mark.quick_compilation
-
 
 @pytest.fixture
 def papers(monkeypatch):

@@ -9,8 +9,6 @@ from scipy import integrate
 
 from numpyro_contour.statistics.arviz_versions import from_datasets
 
-pytestmark = pytest.mark.quick_compilation
-
 
 @pytest.fixture(autouse=True)
 def _from_the_root(pytestconfig, monkeypatch):

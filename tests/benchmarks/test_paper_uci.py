@@ -9,8 +9,6 @@ from scipy import stats
 
 from numpyro_contour import SGHMC, SGLD
 
-pytestmark = pytest.mark.quick_compilation
-
 STEPS = 5
 
 

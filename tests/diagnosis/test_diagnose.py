@@ -49,7 +49,6 @@ def test_the_fault_of_a_run_is_named_first(name):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", among=models.KINDS))
 def test_a_file_tells_what_the_run_tells(name, two_chains, tmp_path):
     idata = to_inference_data(two_chains(name))
@@ -65,7 +64,6 @@ def test_a_file_tells_what_the_run_tells(name, two_chains, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_a_bad_verdict_is_one_warning_at_the_users_line(two_chains):
     with pytest.warns(UserWarning, match=r"This run cannot be trusted: .* `diagnose`") as warned:
         to_inference_data(two_chains("ContourSGLD"))
@@ -76,7 +74,6 @@ def test_a_bad_verdict_is_one_warning_at_the_users_line(two_chains):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", ["SGLD", "ContourSGLD"])
 def test_draws_without_the_rest_of_their_run_are_not_called_faultless(name, two_chains):
     """What ArviZ takes from NumPyro, and what was resampled, has not what the other checks need."""

@@ -14,8 +14,6 @@ from tiers import in_second_tier
 import numpyro_contour
 from numpyro_contour import diagnose, summary, to_inference_data
 
-pytestmark = pytest.mark.quick_compilation
-
 ROWS = 50
 kernels = pytest.mark.parametrize("name", ["SGLD", in_second_tier("ContourSGLD")])
 

@@ -76,7 +76,6 @@ def finished(name):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", ["SGLD", *map(in_second_tier, NAMES[1:])])
 def test_a_change_point_is_found_where_it_is(name):

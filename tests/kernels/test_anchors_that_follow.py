@@ -81,7 +81,6 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_passes_look_at_no_more_rows_than_minibatches():
     """Where 400 steps of 20 rows see less than all rows there are the first anchors alone."""
     kernel = ContourSGLD(sign, energy="first_order", minibatch_size=20, num_steps=1)
@@ -105,7 +104,6 @@ def test_chains_that_run_at_once_share_all_anchors_but_the_first():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_the_noise_of_each_draw_is_that_of_the_anchor_that_served_it():
     """Draws of both modes, against estimates from 2,000 minibatches by the run's own estimator."""
     mcmc = run("first_order")

@@ -47,6 +47,7 @@ def test_a_draw_stands_for_something_where_nothing_is_said(name, steps):
         kernel(potential_fn=energy, num_steps=0)
 
 
+@pytest.mark.slow
 def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
     kernel = ContourSGLD(potential_fn=energy)
     mcmc = models.run(
@@ -70,7 +71,6 @@ def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(("chains", "lengths"), [(1, (0, 1, 7)), in_second_tier(2, (7,))])
 def test_a_warmup_of_any_length_is_the_shortest_that_finds_what_it_is_to_find(chains, lengths):
     """Step by step: what NumPyro does not make of it, its first draw makes."""

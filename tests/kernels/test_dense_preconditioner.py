@@ -53,7 +53,6 @@ NAMES = ("SGLD", "SGHMC", "SGNHT", "ContourSGLD", "ReplicaExchangeSGLD")
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", models.of_first_tier("SGLD", among=NAMES))
 def test_a_gaussian_of_strong_correlations(name):
     x, log_weights = weighted_samples(dense_run(name))
@@ -108,7 +107,6 @@ def regression_run(X, y, chains=8, energy="minibatch", **arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("energy", ["minibatch", in_second_tier("control_variate")])
 def test_collinear_columns_by_minibatches(energy):
     X, y = collinear_data()
@@ -173,7 +171,6 @@ def test_what_is_exported_of_it():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_the_noise_of_the_gradient_is_exported_by_coordinate_of_the_position():
     X, _ = collinear_data()
     group = to_inference_data(collinear_run("minibatch"))["warmup"]
@@ -221,7 +218,6 @@ def condition_left(name, size=3, condition=30.0, **arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "condition", "turns"),
     [

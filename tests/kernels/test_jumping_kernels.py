@@ -38,7 +38,6 @@ def shares(mcmc, inside):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

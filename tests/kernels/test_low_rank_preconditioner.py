@@ -59,7 +59,6 @@ def low_rank_run(name, noisy=False):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "noisy"),
     [
@@ -90,7 +89,6 @@ def test_a_gaussian_of_three_stiff_directions(name, noisy):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_what_is_exported_of_it():
     mcmc = low_rank_run("SGLD")
     with warnings.catch_warnings():

@@ -87,7 +87,6 @@ def run():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     "name", [*list(SETTINGS)[:2], *(in_second_tier(name) for name in list(SETTINGS)[2:])]
 )
@@ -116,7 +115,6 @@ def test_the_mean_is_the_weighted_mean_of_predictions():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_predictions_do_not_depend_on_the_order_or_number_of_rows(run):
     x, _ = images()
     order = np.random.default_rng(1).permutation(ROWS)
@@ -145,6 +143,7 @@ def test_images_on_disk_give_the_same_run(tmp_path):
     assert (moved > 0.02).all()
 
 
+@pytest.mark.slow
 def test_predictions_and_log_likelihoods_are_those_of_flax(run):
     """By a network that is given the parameters of a draw, and the means over all minibatches."""
     x, y = images()
@@ -195,6 +194,7 @@ def small():
     return 3 + 2 * rng.normal(size=(23, 1)).astype(np.float32), np.zeros(23, np.float32)
 
 
+@pytest.mark.slow
 def test_a_state_is_the_mean_over_minibatches():
     """Whatever the momentum; rows that do not fill a minibatch are left out."""
     x, y = small()
@@ -232,6 +232,7 @@ def noisy(y):
         numpyro.sample("y", dist.Normal(mu, 1), obs=rows)
 
 
+@pytest.mark.slow
 def test_each_step_has_a_key_of_its_own():
     potential = ModelPotential.of(noisy, (jnp.zeros(20),))
     keys = random.split(random.key(3), 2000)
@@ -246,6 +247,7 @@ def test_each_step_has_a_key_of_its_own():
     assert found.std() == pytest.approx(sd, rel=0.15)
 
 
+@pytest.mark.slow
 def test_parameters_without_a_prior_stay_as_they_are():
     """They are drawn by NumPyro's own key, which must not follow the steps."""
     x, y = images()
@@ -279,7 +281,6 @@ class NnxNet(nnx.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_modules_of_nnx_have_their_state_too():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 3)).astype(np.float32)
@@ -323,6 +324,7 @@ def test_keys_without_minibatches_are_refused():
         kernel.init(random.key(0), 100, None, (jnp.zeros(20),))
 
 
+@pytest.mark.slow
 def test_sites_that_cannot_be_averaged_are_named(run):
     x, _ = images()
     with pytest.raises(ValueError, match=r"no site 'q'; it has"):

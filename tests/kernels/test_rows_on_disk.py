@@ -81,7 +81,6 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.filterwarnings("ignore:`num_warmup` has 12 draws", "ignore:Replicas 0 and 1")
 @pytest.mark.parametrize(("name", "energy", "model", "made", "chains", "method"), CASES)
 def test_draws_are_those_of_the_data_in_memory(

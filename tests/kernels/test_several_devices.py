@@ -13,8 +13,6 @@ from tiers import in_second_tier
 from numpyro_contour import to_inference_data
 from numpyro_contour.statistics.arviz_versions import to_datasets
 
-pytestmark = pytest.mark.quick_compilation
-
 
 def flags(devices):
     """XLA's flags of this process, and so many virtual devices."""

@@ -23,8 +23,6 @@ from numpyro_contour import (
     weighted_samples,
 )
 
-pytestmark = pytest.mark.quick_compilation
-
 
 def quadratic(x):
     return 0.5 * jnp.sum(x**2)

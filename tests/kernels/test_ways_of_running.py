@@ -14,8 +14,6 @@ from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD
 
-pytestmark = pytest.mark.quick_compilation
-
 FIRST = ("ContourSGLD", "ReplicaExchangeSGHMC")
 all_parts = pytest.mark.parametrize("name", models.of_first_tier(*FIRST, among=models.PARTS))
 
@@ -307,6 +305,7 @@ def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
         assert "multiplier" in shown
 
 
+@pytest.mark.slow
 @one_kind
 def test_progress_bar_of_chains_that_run_together(name, monkeypatch, capsys):
     """The median, the lowest and the highest energy; a run that goes on keeps all keys."""
@@ -448,6 +447,7 @@ def test_windows_change_no_step(draw):
     assert steps[1].theta.bin_counts.sum() == steps[20].theta.bin_counts.sum() == 100
 
 
+@pytest.mark.slow
 def test_the_kernel_holds_no_state():
     """Attributes read by `sample` are baked into NumPyro's cached trace."""
     kernel = models.normal_kernel("ContourSGLD")

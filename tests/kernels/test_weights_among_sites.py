@@ -38,7 +38,6 @@ def weighted_run(name, chains=2):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", ["ContourSGLD", "ContourSGHMC"])
 def test_the_log_weight_stands_beside_the_sites(name, capsys):
     mcmc = weighted_run(name)

@@ -19,8 +19,6 @@ from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.estimators.first_anchor import least_noisy
 from numpyro_contour.models.model_potential import ModelPotential
 
-pytestmark = pytest.mark.quick_compilation
-
 TEN_MILLION = 10_000_000
 FIRST = Expansions((1,), ())
 
@@ -126,6 +124,7 @@ def test_sums_keep_what_float32_cannot():
     assert np.abs(np.float64(values.sum(0)) - exact).max() > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [2**18, 2**21])
 def test_a_pass_takes_no_more_memory_than_its_chunk(chunk):
     x, y = jnp.ones((100_000, 20)), jnp.zeros(100_000)

@@ -75,7 +75,6 @@ def test_a_minibatch_is_scaled_after_the_sum(model, minibatch):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_the_sites_that_are_left_are_sampled():
     kernel = ContourSGLD(rows, step_size=1e-3, partition=EnergyPartition(90.0, 200.0, 20))
     mcmc = models.run(kernel, 0, False, 10)

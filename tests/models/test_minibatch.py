@@ -28,8 +28,6 @@ from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import SubsamplePlates, draw_indices
 
-pytestmark = pytest.mark.quick_compilation
-
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS, OTHERS = 60, 12, 35
 X, V, OTHER, PAIRS, MATRICES, NOISE, TABLE = (

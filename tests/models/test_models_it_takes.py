@@ -28,8 +28,6 @@ from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 
-pytestmark = pytest.mark.quick_compilation
-
 one_kernel = pytest.mark.parametrize(
     "name", models.of_first_tier("ContourSGLD", among=models.KINDS)
 )
@@ -47,6 +45,7 @@ STRATEGIES = {
 # --------------------------------------------------------------------------- where chains start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
     [s if s == "value" else in_second_tier(s) for s in STRATEGIES],
@@ -71,6 +70,7 @@ def test_init_strategies(strategy):
     assert models.equal(state.z, other.z) != random_start
 
 
+@pytest.mark.slow
 @one_kernel
 @pytest.mark.parametrize("chains", [in_second_tier(1), 3])
 def test_init_params_are_where_the_chains_start(name, chains):

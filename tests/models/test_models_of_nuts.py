@@ -14,8 +14,6 @@ from numpyro.infer.reparam import TransformReparam
 
 from numpyro_contour import SGLD, ContourSGLD, to_inference_data
 
-pytestmark = pytest.mark.quick_compilation
-
 
 def draws(model, *args, step_size=0.01, num_steps=5, samples=20, **arguments):
     """The draws of a short run that warms nothing up."""
@@ -142,6 +140,7 @@ def test_control_variates_are_not_taken_of_it_and_its_run_can_be_looked_at():
 # --------------------------------------------------------------------------- other models
 
 
+@pytest.mark.slow
 def test_sample_shapes_with_and_without_rows():
     def schools():
         mu = numpyro.sample("mu", dist.Normal(0, 5))
@@ -171,6 +170,7 @@ def test_parameters_under_a_prior():
     np.testing.assert_allclose(found["c"], expected["c"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_reparametrised_sites_without_a_density():
     """The share of a uniform prior that is masked: its posterior is that of a flat prior."""
 
@@ -241,6 +241,7 @@ def test_a_rare_event_among_millions():
 # --------------------------------------------------------------------------- what NumPyro says
 
 
+@pytest.mark.slow
 def test_the_warnings_of_numpyro_about_a_model_arrive():
     def no_plate():
         x = numpyro.sample("x", dist.Normal(0, 1))

@@ -41,7 +41,6 @@ def constants(program):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("place", [np.asarray, jnp.asarray])
 def test_a_program_holds_the_rows_once(place):
     X = place(columns())
@@ -102,7 +101,6 @@ def masked(X):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.filterwarnings("ignore:.*not to be trusted")
 @pytest.mark.parametrize("needs_values", [centred, masked])
 def test_a_model_may_need_the_values_of_its_rows(needs_values, as_constants, monkeypatch):

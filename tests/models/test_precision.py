@@ -32,7 +32,6 @@ def program_of(kernel, *args, start=None):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("kernel", [in_second_tier(SGLD), ContourSGLD])
 def test_products_of_the_model_are_in_full_precision_unless_another_is_chosen(kernel):
     # A GPU takes ten bits of each number otherwise: means were off by .3 standard deviations.

@@ -70,7 +70,6 @@ EXACT = 0.4 * -6 + 0.6 * 4
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_arvizs_own_summary_is_that_of_the_posterior():
     idata = mixture_idata()
     found, ours = arvizs(idata), expectation(idata, "z")

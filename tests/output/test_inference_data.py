@@ -30,8 +30,6 @@ from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.examples import mixture
 from numpyro_contour.runs.finished_run import FinishedRun
 
-pytestmark = pytest.mark.quick_compilation
-
 SMALL_GAIN = robbins_monro(1.0, 0.8, 100)  # with which theta hardly moves
 PARTITION = EnergyPartition(0.0, 20.0, 20)  # that of `models.nested_kernel`
 COUNTS = {"steps", "diverging", "refused", "clipped"}
@@ -171,6 +169,7 @@ def test_piecewise_weights_are_those_of_the_bin():
     np.testing.assert_allclose(fields["log_weight"][:, 1:], 0.75 * theta, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_thinning_keeps_every_third_weight():
     everything, thinned = nested_run(chains=1), nested_run(chains=1, thinning=3)
     raw = fields_of(everything)["log_weight"][:, 2::3]
@@ -357,6 +356,7 @@ def test_draws_of_a_pytree_are_named_after_their_places():
     assert idata["posterior"]["c.0"].shape == (2, 60, 2, 2)
 
 
+@pytest.mark.slow
 def test_theta_need_not_be_collected():
     with_theta = nested_run(gain=SMALL_GAIN)
     without = nested_run(gain=SMALL_GAIN, collect_theta=False)

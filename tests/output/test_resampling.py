@@ -213,7 +213,6 @@ def test_predictions_of_the_data_take_all_rows():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_numpy_data():
     def model(x, y=None):
         slope = numpyro.sample("slope", dist.Normal(0, 1))

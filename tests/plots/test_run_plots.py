@@ -605,6 +605,7 @@ def test_dashboard_of_an_mcmc_is_that_of_its_data(data, mcmc):
     assert one[0].figure.get_suptitle() == two[0].figure.get_suptitle()
 
 
+@pytest.mark.slow
 def test_figures_of_their_own_can_be_drawn(data):
     """Nothing is cut off: all that is drawn, legends too, lies within the figure."""
     for made in (

@@ -22,8 +22,6 @@ from numpyro_contour.runs.curvature import curvature
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.arviz_versions import to_datasets
 
-pytestmark = pytest.mark.quick_compilation
-
 CHAINS, DRAWS, SIZE, STEP = 4, 60, 6, 0.01
 ROOT = np.random.default_rng(0).normal(size=(SIZE, SIZE))
 HESSIAN = ROOT @ ROOT.T

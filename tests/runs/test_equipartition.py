@@ -23,8 +23,6 @@ from numpyro_contour.runs.at_draws import unconstrained
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
 
-pytestmark = pytest.mark.quick_compilation
-
 CHAINS = 8
 
 
@@ -105,6 +103,7 @@ def test_steps_too_large_are_seen():
     assert found["ratio"][0] > 1.4
 
 
+@pytest.mark.slow
 def test_a_temperature_is_no_fault():
     assert is_right(of_run(gaussian_run(temperature=2.5)))
     assert of_run(gaussian_run(temperature=0.0)) is None
@@ -333,6 +332,7 @@ def test_a_chain_without_weight_says_nothing():
     assert of_weights(mcmc, log_weights) is None
 
 
+@pytest.mark.slow
 def test_many_short_chains():
     kernel = SGLD(potential_fn=plane, step_size=0.1, num_steps=20)
     mcmc = run(kernel, chains=600, samples=5, init_params=jnp.zeros((600, 2)))

@@ -18,7 +18,6 @@ READER = ROOT / "runs" / "finished_run.py"
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("chains", [1, 2])
 def test_the_chain_is_the_first_axis(chains):
     data = models.constrained_data()

@@ -20,8 +20,6 @@ from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.gradient_along_lines import gradient_along_lines
 from numpyro_contour.statistics.arviz_versions import to_datasets
 
-pytestmark = pytest.mark.quick_compilation
-
 CHAINS, DRAWS = 4, 50
 ROWS = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
 

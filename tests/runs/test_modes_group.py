@@ -17,8 +17,6 @@ from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.known_modes import known_modes
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
-pytestmark = pytest.mark.quick_compilation
-
 CHAINS, DRAWS = 4, 400
 MASSES = np.array([0.7, 0.3])
 CENTRES = np.array([[-3.0, 0.0], [3.0, 1.0]], np.float32)

@@ -34,7 +34,6 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_draws_in_half_precision_are_the_same_run_rounded(whole, tmp_path):
     path = tmp_path / "run.zarr"
     stored(path, samples=40, draws_dtype="float16")

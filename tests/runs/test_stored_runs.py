@@ -124,7 +124,6 @@ def copy(whole, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("chains", "more"),
     [
@@ -145,13 +144,13 @@ def test_the_draws_are_those_of_the_mcmc(tmp_path, chains, more):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("segment", [7, 100, None])
 def test_how_long_segments_are_changes_no_bit(tmp_path, whole, segment):
     stored(tmp_path / "run.zarr", segment=segment)
     assert_same_arrays(arrays_of(whole), arrays_of(tmp_path / "run.zarr"))
 
 
+@pytest.mark.slow
 def test_a_finished_run_goes_on_with_more_draws(tmp_path, whole):
     path = tmp_path / "run.zarr"
     stored(path, samples=45)
@@ -359,6 +358,7 @@ def test_another_run_is_refused_with_what_differs(copy, more, said):
     assert_same_arrays(before, arrays_of(copy))
 
 
+@pytest.mark.slow
 def test_other_data_are_refused(tmp_path):
     kernel = lambda: models.normal_kernel("SGLD", step_size=1e-3, energy="minibatch", num_steps=2)
     y = models.normal_data()
@@ -464,7 +464,6 @@ def test_a_run_in_its_warmup_has_no_draws(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_stores_of_one_model_are_chains_of_one_run(whole, tmp_path):
     stored(tmp_path / "b.zarr", key=jax.random.key(1), chains=2, chain_method="vectorized")
     joined = to_datasets(to_inference_data([whole, tmp_path / "b.zarr"]))
@@ -528,7 +527,6 @@ def on_rows(rows, likelihood="normal"):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_data_that_stay_on_disk_and_options_that_are_no_arrays(tmp_path):
     rows = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
@@ -559,6 +557,7 @@ def assert_same_groups(path, mcmc):
         xr.testing.assert_allclose(found[name], group, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_draws_at_other_temperatures_have_no_weight_in_a_store(tmp_path):
     """Segments do not know what temperature the last draw will have."""
 
@@ -579,7 +578,6 @@ def test_draws_at_other_temperatures_have_no_weight_in_a_store(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_modes_of_a_run_in_a_store(tmp_path):
     """The masses are those of all draws, whose modes are told segment by segment."""
 

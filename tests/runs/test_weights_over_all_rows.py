@@ -186,7 +186,6 @@ def exact_energy(mu, y):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
 def test_energies_are_exported_as_the_models_own(regression_run, capsys):
     """The run's are differences to each chain's anchor."""
@@ -226,6 +225,7 @@ def test_energies_are_exported_as_the_models_own(regression_run, capsys):
     assert axes.get_xlim()[0] > exact.min() - 10
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
 def test_weights_are_psi_at_the_energy_over_all_rows_averaged_over_the_noise(regression_run):
     mcmc, _ = regression_run
@@ -247,6 +247,7 @@ def test_weights_are_psi_at_the_energy_over_all_rows_averaged_over_the_noise(reg
     np.testing.assert_allclose(weighted_samples(mcmc)[1], expected, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
 def test_passes_over_all_data_are_made_once_a_run(regression_run):
     mcmc, _ = regression_run
@@ -255,6 +256,7 @@ def test_passes_over_all_data_are_made_once_a_run(regression_run):
     assert full_energies(FinishedRun.of(mcmc)) is first
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The energy partition of chain")
 def test_the_anchor_of_other_data_is_refused(regression_run):
     mcmc, y = regression_run

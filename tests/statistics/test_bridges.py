@@ -26,7 +26,6 @@ def correlated(rng, rho):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(("rho", "tilt"), [(0.0, 0.0), (0.8, 0.0), (0.0, 0.2)])
 def test_integrals_are_right_within_their_errors(rho, tilt):
     """Also where draws are of exp(tilt x) times the density, and weighted, or depend on others."""

@@ -205,7 +205,6 @@ EXACT = {
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", EXACT)
 def test_deviations_are_of_the_size_that_is_reported(name):
     x, log_weights = replicates()
@@ -261,7 +260,6 @@ def trapped_run(mode, chains=2, partition=None):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_rhat_tells_healthy_chains_from_stuck_ones():
     x, log_weights = mixture_run()
     healthy = weighted_rhat(x, log_weights)

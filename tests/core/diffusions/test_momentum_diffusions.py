@@ -284,7 +284,6 @@ def test_a_step_of_the_splitting_thermostat_is_its_formula():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("make", [langevin, underdamped, nose_hoover])
 def test_the_curvature_makes_up_for_a_preconditioner_of_the_position(make):
     """M = 1 / (0.2 + x**2): without its drift the chain would stay where steps are short."""

@@ -112,7 +112,6 @@ def test_arguments_out_of_range():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("name", "step_size", "curvature"),
     [

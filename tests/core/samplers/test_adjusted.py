@@ -20,8 +20,6 @@ from numpyro_contour.core.samplers.replica_exchange import replica_exchange
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
 
-pytestmark = pytest.mark.quick_compilation
-
 CHAINS, WINDOWS, STEPS = 32, 150, 20
 TAU = Constant(1.0)
 FACTOR = jnp.array([[1.0, 0.3], [-0.8, 0.6]])

@@ -133,6 +133,7 @@ def test_theta_is_that_of_the_exact_energies_over_20_nats(over_40_nats):
         assert np.ptp(difference) < 1.5
 
 
+@pytest.mark.slow
 def test_the_report_says_how_often_and_how_far_chains_climbed(over_40_nats):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -146,6 +147,7 @@ def test_the_report_says_how_often_and_how_far_chains_climbed(over_40_nats):
     assert found["climb"].outcome == "good"
 
 
+@pytest.mark.slow
 def test_a_climb_that_ended_half_way_is_called_bad(over_40_nats):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -179,6 +181,7 @@ def test_a_deeper_mode_is_found_and_weighed():
     assert np.all(np.asarray(mcmc.last_state.partition.typical) < 3.3)
 
 
+@pytest.mark.slow
 def test_energies_that_were_never_seen_keep_nothing_waiting():
     """Up and down between the fourth bin and the last: the lower bins are another mode's."""
     bins = WideningPartition(0.5, 1.5, 1.5, 12.0, 20.0, 12)

@@ -246,6 +246,7 @@ def test_a_known_theta_may_lie_below_the_floor():
     np.testing.assert_allclose(state.theta.log_theta[0], np.log(theta / theta.sum()), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_kernel_hands_its_new_arguments_on():
     def last_theta(**arguments):
         kernel = ContourSGLD(
@@ -301,7 +302,6 @@ DIFFUSIONS = {
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("name", DIFFUSIONS)
 def test_without_zeta_a_diffusion_is_the_plain_one_to_the_last_bit(name):
     diffusion, eps, tau = DIFFUSIONS[name], Constant(0.1), Constant(1.0)

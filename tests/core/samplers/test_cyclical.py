@@ -54,7 +54,6 @@ def test_a_share_of_the_cycle_is_a_whole_number_of_steps():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("step_size", [None, 0.1])
 def test_the_first_cycle_begins_after_what_is_tuned(step_size):
     kernel = CyclicalSGLD(

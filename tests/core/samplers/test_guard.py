@@ -68,7 +68,6 @@ def test_moves_to_where_the_potential_is_not_finite_are_refused_and_counted(
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 def test_moves_that_rise_above_the_margin_are_refused():
     sampler = contour(
         *(langevin(), Constant(0.1), Constant(1.0), EnergyPartition(0, 1.5, 20), robbins_monro()),

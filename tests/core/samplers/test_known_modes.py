@@ -16,8 +16,6 @@ from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.core.samplers.window import Jumps, run_window
 from numpyro_contour.schedules import Constant
 
-pytestmark = pytest.mark.quick_compilation
-
 # Close enough for images to miss their cells.
 MEANS, SDS = np.array([-2.0, 0.0, 2.5]), np.array([0.5, 1.0, 0.3])
 MASSES = np.array([0.2, 0.5, 0.3])
@@ -221,6 +219,7 @@ def test_a_chain_that_jumps_at_every_step_has_the_spread_of_each_mode(diffusion)
         assert abs(squares.mean() - 1) < 4 * error + 0.005, (squares.mean(), error)
 
 
+@pytest.mark.slow
 def test_without_two_modes_and_at_temperature_zero_nothing_moves():
     sampler, parts = sampler_of("plain")
     energy = lambda key, x: jax.value_and_grad(potential)(x)

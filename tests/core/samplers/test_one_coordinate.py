@@ -57,7 +57,6 @@ def modes(dense=True):
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize("dense", [True, False])
 def test_tries_of_one_coordinate_leave_the_law_and_reach_what_no_list_has(dense):
     sampler = plain(langevin(), Constant(0.1), Constant(1.0))

@@ -252,7 +252,6 @@ def test_no_swap_where_it_is_improbable():
 
 
 @pytest.mark.slow
-@pytest.mark.quick_compilation
 @pytest.mark.parametrize(
     ("arguments", "log_chance"),
     [
