@@ -6,16 +6,19 @@ PIP = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
 MAKE_ENV = $(PYTHON) -m venv $(@D) && $(PIP) 'pip>=25.1' && $(PIP)
 PYTEST = .venv-test-$(VERSION)/bin/python -m pytest --numprocesses=2 --dist=worksteal
 
-.PHONY: demo test test-all lint docs docs-fresh benchmark dist clean
+.PHONY: demo test test-all test-long lint docs docs-fresh benchmark dist clean
 
 demo: .venv-demo-$(VERSION)/ready
 	.venv-demo-$(VERSION)/bin/python -m numpyro_contour
 
 test: .venv-test-$(VERSION)/ready
-	$(PYTEST) -m 'not slow' tests README.md
+	$(PYTEST) -m 'not slow and not long' tests README.md
 
 test-all: .venv-test-$(VERSION)/ready
-	$(PYTEST)
+	$(PYTEST) -m 'not long'
+
+test-long: .venv-test-$(VERSION)/ready
+	$(PYTEST) -m long tests
 
 lint: .venv-lint-$(VERSION)/ready
 	.venv-lint-$(VERSION)/bin/ruff check .

@@ -69,23 +69,23 @@ import models
 import pytest
 
 
-def is_quick(item):
-    """Whether XLA optimizes little for this test: to compile would take longer than to run."""
-    return item.get_closest_marker("long_runs") is None
+def is_optimized(item):
+    """Whether XLA optimizes for this test: for others, compiling would take longer than to run."""
+    return item.get_closest_marker("optimized") is not None
 
 
 def pytest_collection_modifyitems(items):
-    """Benchmarks are of the second tier; the longest item comes first, and then what is quick."""
+    """Benchmarks are of the second tier; the longest item comes first, what is optimized last."""
     for item in items:
         if BENCHMARKS in item.path.parents:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: (item.name != "README.md", not is_quick(item)))
+    items.sort(key=lambda item: (item.name != "README.md", is_optimized(item)))
 
 
 def pytest_runtest_setup(item):
     """A change of how programs are compiled forgets those that there are."""
-    if is_quick(item) != jax.config.read("jax_disable_most_optimizations"):
-        jax.config.update("jax_disable_most_optimizations", is_quick(item))
+    if is_optimized(item) == jax.config.read("jax_disable_most_optimizations"):
+        jax.config.update("jax_disable_most_optimizations", not is_optimized(item))
         jax.clear_caches()
 
 

@@ -652,8 +652,8 @@ def applied(mutant, path):
 
 
 def failing(root, *paths):
-    """The first test that fails of the first tier in these paths, None if all pass."""
-    options = ["-x", "-m", "not slow", "--numprocesses=2", "--dist=worksteal", "--tb=no", "-rfE"]
+    """The first test that fails of the first two tiers in these paths, None if all pass."""
+    options = ["-x", "-m", "not long", "--numprocesses=2", "--dist=worksteal", "--tb=no", "-rfE"]
     options += ["-p", "no:cacheprovider"]
     environment = os.environ | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", *options, *paths]

@@ -27,7 +27,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", models.of_first_tier("SGNHT", among=models.PARTS))
+@pytest.mark.parametrize("name", models.of_second_tier("SGNHT", among=models.PARTS))
 def test_scales_over_two_orders(name):
     chains = 16
     arguments = models.ROWS[name] | ARGUMENTS.get(name, {})
@@ -79,7 +79,7 @@ def test_the_step_of_each_kind_of_moves():
     assert first_step(CyclicalSGLD) == pytest.approx(2 * first_step(SGLD))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_step_with_momentum_takes_the_time_of_a_langevin_step():
     steps = {}
     for kernel_class in (SGLD, SGHMC, SGNHT, CyclicalSGLD):
@@ -111,8 +111,8 @@ def test_momentum_takes_smaller_steps_where_gradients_are_noisy():
         assert found[momentum] == pytest.approx(2 * NOISE_SHARE * (1 - momentum), rel=0.01)
 
 
-@pytest.mark.slow
-@pytest.mark.long_runs
+@pytest.mark.long
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", ["ContourSGHMC", "ContourSGNHT"])
 def test_steps_with_momentum_are_short_enough_for_the_mass_of_two_modes(name):
     """At the step that Langevin's limit would allow the mass is 0.56, or no partition is found."""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from models import run
 from scipy.integrate import quad
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 from numpyro_contour import ContourSGLD, diagnose, weighted_samples
 
@@ -30,9 +30,9 @@ def exact_sd(energy):
     ("name", "dim", "steps_are_lowered"),
     [
         ("x^4", 1, True),
-        in_second_tier("x^8", 5, True),
-        in_second_tier("cosh", 1, True),
-        in_second_tier("Poisson", 1, False),
+        in_third_tier("x^8", 5, True),
+        in_third_tier("cosh", 1, True),
+        in_third_tier("Poisson", 1, False),
     ],
 )
 def test_standard_deviations_with_nothing_given(name, dim, steps_are_lowered):

@@ -8,7 +8,7 @@ import models
 import numpy as np
 import pytest
 from numpyro.infer import MCMC
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, to_inference_data, weighted_samples
 from numpyro_contour.adaptation.learn import gain_since
@@ -84,7 +84,7 @@ def test_both_modes_of_the_mixture():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [in_second_tier(SGLD), ContourSGLD])
+@pytest.mark.parametrize("kernel", [in_third_tier(SGLD), ContourSGLD])
 def test_minibatches_do_not_widen_the_posterior(kernel):
     rows, n = 1000, 50
     y = models.normal_data(mean=2.0, rows=rows)
@@ -128,7 +128,7 @@ GIVEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [in_second_tier("step_size"), "partition"])
+@pytest.mark.parametrize("name", [in_third_tier("step_size"), "partition"])
 def test_what_is_given_is_kept_and_the_rest_found(name):
     arguments, look, expected = GIVEN[name]
     kernel = ContourSGLD(
@@ -160,7 +160,7 @@ def test_a_given_preconditioner_scales_the_steps():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "given", [{}, in_second_tier({"partition": EnergyPartition(0.0, 30.0, 40)})]
+    "given", [{}, in_third_tier({"partition": EnergyPartition(0.0, 30.0, 40)})]
 )
 def test_the_gain_counts_from_the_first_update_of_theta(given):
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), num_steps=5, **given, **FASTER)
@@ -183,7 +183,7 @@ def settings_of(mcmc):
     return [np.asarray(x) for x in jax.tree.leaves((tuning, warmup.history))]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_chains_mapped_by_vmap_find_the_same():
     def found(method):
         kernel = ContourSGLD(models.normal, num_steps=1)
@@ -292,7 +292,7 @@ FAULTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [in_second_tier("falling"), "not finite"])
+@pytest.mark.parametrize("fault", [in_third_tier("falling"), "not finite"])
 def test_a_failed_warmup_is_named(fault):
     potential, says = FAULTS[fault]
     mcmc = run(

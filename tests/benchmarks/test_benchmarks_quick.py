@@ -43,7 +43,7 @@ def test_names_and_questions_name_benchmarks(capsys):
         main(["peers", "--methods", "SGLD"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "name",

@@ -56,6 +56,7 @@ def test_resnet_20_is_that_of_the_paper():
     assert len(kernels) == 20
 
 
+@pytest.mark.long
 def test_a_finished_run_is_read_and_not_made_again(tmp_path, monkeypatch):
     size = table2.QUICK
     data = prepared(table2.images_like(size.subset, size.test), size, {})

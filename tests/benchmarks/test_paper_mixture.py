@@ -102,6 +102,7 @@ def test_peaks_approach_the_energy_of_the_lesser_mode(peaks, shape):
     assert found.x[found.nearest()] == pytest.approx(right, abs=0.07)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "figures"), [("mixture", 2), ("peaks", 1)])
 def test_quick_forms_run(papers, name, figures, tmp_path):
     from benchmarks.__main__ import main

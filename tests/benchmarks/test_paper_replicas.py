@@ -177,6 +177,7 @@ def test_windows_start_from_the_exact_masses():
 # ---------------------------------------------------------------- the page
 
 
+@pytest.mark.long
 def test_the_quick_forms(tmp_path, capsys):
     from benchmarks.__main__ import main
 

@@ -194,6 +194,7 @@ def test_readings_are_compared_on_the_cells_that_count():
     assert "CSGHMC" not in line
 
 
+@pytest.mark.long
 def test_quick_form_writes_its_section(tmp_path):
     from benchmarks.__main__ import main
 

@@ -11,7 +11,7 @@ def _from_the_root(pytestconfig, monkeypatch):
     monkeypatch.syspath_prepend(str(pytestconfig.rootpath))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["earnings-logearn_interaction", "garch-garch11"])
 def test_a_run_with_nothing_given_agrees_with_the_reference(name):
     from benchmarks.posteriordb.models import Posterior

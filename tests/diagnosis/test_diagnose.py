@@ -49,7 +49,7 @@ def test_the_fault_of_a_run_is_named_first(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", models.of_first_tier("ContourSGLD", among=models.KINDS))
+@pytest.mark.parametrize("name", models.of_second_tier("ContourSGLD", among=models.KINDS))
 def test_a_file_tells_what_the_run_tells(name, two_chains, tmp_path):
     idata = to_inference_data(two_chains(name))
     report = diagnose(idata)

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from jax import random
 from numpyro.infer import MCMC
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 import numpyro_contour
 from numpyro_contour import diagnose, summary, to_inference_data
@@ -52,7 +52,7 @@ def assert_right(mcmc, unit):
 
 @pytest.mark.slow
 @kernels
-@pytest.mark.parametrize("unit", [in_second_tier(1e-6), 1e-12])
+@pytest.mark.parametrize("unit", [in_third_tier(1e-6), 1e-12])
 def test_data_in_small_units(name, unit):
     """Chains start some 1e12 standard deviations away, as NumPyro starts them."""
     mcmc = mcmc_of(name)

@@ -134,7 +134,7 @@ def mass_in_file(text):
 
 
 @pytest.mark.slow
-@pytest.mark.long_runs
+@pytest.mark.optimized
 def test_the_demo_ends_without_a_fault_and_writes_what_it_found(tmp_path, monkeypatch):
     # The rows take nine tenths of the time; the nine modes need all of their draws to be trusted.
     monkeypatch.setattr(demo_nine_modes, "QUICK_JOB", demo_nine_modes.JOB)

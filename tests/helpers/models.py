@@ -6,7 +6,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 import numpyro_contour
 from numpyro_contour import EnergyPartition
@@ -48,8 +48,13 @@ PARTS = (*KINDS, "SGNHT", "CyclicalSGHMC", "InteractingContourSGLD")
 
 
 def of_first_tier(*names, among=tuple(KERNELS)):
-    """Kernels as parameters; `make test` runs those that are named, `make test-all` all."""
+    """Kernels as parameters; `make test` runs those that are named, `make test-all` others."""
     return [name if name in names else in_second_tier(name) for name in among]
+
+
+def of_second_tier(*names, among=tuple(KERNELS)):
+    """Kernels as parameters; `make test-all` runs those that are named, `make test-long` others."""
+    return [name if name in names else in_third_tier(name) for name in among]
 
 
 def run(kernel, seed, *args, samples=60, warmup=30, chains=1, init_params=None, **arguments):

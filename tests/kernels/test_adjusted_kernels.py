@@ -11,7 +11,7 @@ import pytest
 from jax import random
 from scipy import stats
 from scipy.special import gammaln, logsumexp
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour
 from numpyro_contour import (
@@ -77,7 +77,7 @@ def finished(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", ["SGLD", *map(in_second_tier, NAMES[1:])])
+@pytest.mark.parametrize("name", ["SGLD", *map(in_third_tier, NAMES[1:])])
 def test_a_change_point_is_found_where_it_is(name):
     """Without `adjusted` tau keeps its prior, of mean .5 and sd .29."""
     x, log_weights = weighted_samples(finished(name))

@@ -103,7 +103,7 @@ def test_chains_that_run_at_once_share_all_anchors_but_the_first():
     assert len(np.unique(positions[:, 0])) == CHAINS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_noise_of_each_draw_is_that_of_the_anchor_that_served_it():
     """Draws of both modes, against estimates from 2,000 minibatches by the run's own estimator."""
     mcmc = run("first_order")

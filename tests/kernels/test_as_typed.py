@@ -13,7 +13,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from numpyro.infer import MCMC
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour
 from numpyro_contour import (
@@ -71,7 +71,7 @@ def test_nothing_but_the_kernel_gives_the_posterior_and_says_how(capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chains", "lengths"), [(1, (0, 1, 7)), in_second_tier(2, (7,))])
+@pytest.mark.parametrize(("chains", "lengths"), [(1, (0, 1, 7)), in_third_tier(2, (7,))])
 def test_a_warmup_of_any_length_is_the_shortest_that_finds_what_it_is_to_find(chains, lengths):
     """Step by step: what NumPyro does not make of it, its first draw makes."""
 

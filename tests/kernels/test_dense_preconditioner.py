@@ -12,7 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from scipy import stats
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour
 from numpyro_contour import (
@@ -53,7 +53,7 @@ NAMES = ("SGLD", "SGHMC", "SGNHT", "ContourSGLD", "ReplicaExchangeSGLD")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", models.of_first_tier("SGLD", among=NAMES))
+@pytest.mark.parametrize("name", models.of_second_tier("SGLD", among=NAMES))
 def test_a_gaussian_of_strong_correlations(name):
     x, log_weights = weighted_samples(dense_run(name))
     x, w = (np.asarray(x, np.float64) - MEAN) / SCALES, np.exp(log_weights)
@@ -107,7 +107,7 @@ def regression_run(X, y, chains=8, energy="minibatch", **arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("energy", ["minibatch", in_second_tier("control_variate")])
+@pytest.mark.parametrize("energy", ["minibatch", in_third_tier("control_variate")])
 def test_collinear_columns_by_minibatches(energy):
     X, y = collinear_data()
     mean, covariance = exact_posterior(X, y)
@@ -221,10 +221,10 @@ def condition_left(name, size=3, condition=30.0, **arguments):
 @pytest.mark.parametrize(
     ("name", "condition", "turns"),
     [
-        in_second_tier("SGLD", 3.0, False),
+        in_third_tier("SGLD", 3.0, False),
         ("SGLD", 30.0, True),
-        in_second_tier("ContourSGLD", 30.0, False),
-        in_second_tier("ContourSGLD", 1000.0, True),
+        in_third_tier("ContourSGLD", 30.0, False),
+        in_third_tier("ContourSGLD", 1000.0, True),
     ],
 )
 def test_by_default_it_is_dense_where_a_diagonal_leaves_much(name, condition, turns):

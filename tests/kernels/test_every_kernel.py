@@ -100,7 +100,7 @@ def test_a_correlated_gaussian(name):
     assert (0.2 * np.diag(COVARIANCE) > limit * error.diagonal()).all(), error.diagonal()
 
 
-@pytest.mark.long_runs
+@pytest.mark.optimized
 @pytest.mark.parametrize(
     "name",
     [

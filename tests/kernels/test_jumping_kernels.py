@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 import pytest
 from jax import lax, random
 from numpyro.infer import MCMC
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour
 from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, weighted_samples
@@ -41,13 +41,13 @@ def shares(mcmc, inside):
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        in_second_tier("SGLD", {}),
+        in_third_tier("SGLD", {}),
         ("ContourSGLD", {}),
-        in_second_tier("SGHMC", {"adjusted": True}),
+        in_third_tier("SGHMC", {"adjusted": True}),
         # Momentum with a friction of its own, and a ladder; `core` has the other momentum.
-        in_second_tier("SGNHT", {}),
-        in_second_tier("ReplicaExchangeSGLD", {}),
-        in_second_tier("ContourSGLD", {"barrier": 40.0, "num_steps": 100}),
+        in_third_tier("SGNHT", {}),
+        in_third_tier("ReplicaExchangeSGLD", {}),
+        in_third_tier("ContourSGLD", {"barrier": 40.0, "num_steps": 100}),
     ],
 )
 def test_masses_of_modes_that_no_chain_climbs_between(name, settings):
@@ -84,7 +84,7 @@ def test_one_chain_alone_finds_modes_and_jumps():
     assert abs(inside.sum() / np.exp(log_weights).sum() - exact) < 4 * (exact / 150) ** 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_that_a_control_variate_stands_for():
     y = 0.2 + random.normal(random.key(0), (4000,))
 
@@ -114,7 +114,7 @@ def test_rows_that_a_control_variate_stands_for():
     assert abs(found - exact) < 4 * (0.25 / 1200) ** 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tries_on_minibatches_know_the_noise_of_both_ends():
     # A bias of .03 was due to a noise that was taken to be the same everywhere.
     mcmc = MCMC(

@@ -10,7 +10,7 @@ import models
 import numpy as np
 import pytest
 from scipy import stats
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour
 from numpyro_contour import SGLD, ContourSGLD, diagnose, to_inference_data, weighted_samples
@@ -63,9 +63,9 @@ def low_rank_run(name, noisy=False):
     ("name", "noisy"),
     [
         ("SGLD", False),
-        in_second_tier("SGLD", True),
-        in_second_tier("ContourSGLD", False),
-        in_second_tier("SGHMC", True),
+        in_third_tier("SGLD", True),
+        in_third_tier("ContourSGLD", False),
+        in_third_tier("SGHMC", True),
     ],
 )
 def test_a_gaussian_of_three_stiff_directions(name, noisy):

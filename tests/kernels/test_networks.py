@@ -14,7 +14,7 @@ from flax import nnx
 from jax import random
 from numpyro.contrib.module import random_flax_module, random_nnx_module
 from numpyro.infer import MCMC
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour as nc
 from numpyro_contour.models.model_potential import ModelPotential
@@ -88,7 +88,7 @@ def run():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [*list(SETTINGS)[:2], *(in_second_tier(name) for name in list(SETTINGS)[2:])]
+    "name", [*list(SETTINGS)[:2], *(in_third_tier(name) for name in list(SETTINGS)[2:])]
 )
 def test_a_network_learns_by_every_kernel(name):
     x, y = images()

@@ -25,7 +25,7 @@ def data():
     return x, 1.0 * random.bernoulli(random.key(1), jax.nn.sigmoid(x @ jnp.linspace(-2, 2, 6)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_noise_is_told_anew_where_another_order_begins():
     """Hot replicas ask for the second order when the noise of the first has been measured.
 

@@ -46,7 +46,7 @@ def mixture_run():
     return run(mixture_kernel(), 1_000_000, jnp.zeros(10))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mixture_theta(mixture_run):
     mcmc, _, _ = mixture_run
     theta = np.exp(np.asarray(mcmc.last_state.log_theta, np.float64))
@@ -54,7 +54,7 @@ def test_mixture_theta(mixture_run):
     assert distance.mean() <= 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mixture_mean_and_evenness(mixture_run):
     _, x, w = mixture_run
     means = (w * x).mean(1)
@@ -70,7 +70,7 @@ def test_mixture_defeats_plain_sgld():
     assert np.abs(x.mean(1)).mean() > 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reservoir_and_last_draws_agree(mixture_run):
     _, x, w = mixture_run
     _, x_last, w_last = run(mixture_kernel(draw="last"), 1_000_000, jnp.zeros(10))
@@ -79,7 +79,7 @@ def test_reservoir_and_last_draws_agree(mixture_run):
     assert abs(masses[0].mean() - masses[1].mean()) < 4 * error
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("step_size", "limit"), [(0.001, 0.19), (0.02, 0.10)])
 def test_nine_modes(step_size, limit):
     kernel = ContourSGLD(

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 from scipy import optimize
-from tiers import in_second_tier
+from tiers import in_third_tier
 from weighted_runs import weighted_only
 
 from numpyro_contour import (
@@ -37,8 +37,8 @@ def test_epochs_are_counted_from_rows_and_minibatches():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel_class", [SGLD, in_second_tier(SGHMC), ContourSGHMC])
-@pytest.mark.parametrize(("num_steps", "thinning"), [in_second_tier(1, 1), (7, 3)])
+@pytest.mark.parametrize("kernel_class", [SGLD, in_third_tier(SGHMC), ContourSGHMC])
+@pytest.mark.parametrize(("num_steps", "thinning"), [in_third_tier(1, 1), (7, 3)])
 def test_draws_before_the_final_temperature_have_no_weight(kernel_class, num_steps, thinning):
     """Steps up to the 350th are hot: the windows that hold one of them are left out."""
     temperature = optax.piecewise_constant_schedule(9.0, {350: 1 / 9})

@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.all_rows import FullData, Reference
@@ -147,7 +147,7 @@ def found(potential):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [in_second_tier(mixture_of_two), drive_by, known_errors])
+@pytest.mark.parametrize("target", [in_third_tier(mixture_of_two), drive_by, known_errors])
 def test_no_bias_and_the_noise_that_is_told(target):
     model, data, like, places = target(4000, 20)
     potential = ModelPotential.of(model, data)
@@ -258,12 +258,12 @@ GROUP = G.integers(0, 3, 2000)
     ("model", "data", "minibatch_size", "most"),
     [
         (logistic, (X, BINARY), None, 100),
-        in_second_tier(counts, (X[:, 0], COUNTS), None, 100),
-        in_second_tier(counts_alone, (COUNTS,), None, COUNTS.max() + 1),
-        in_second_tier(by_subsample, (X[:, 0], Y), None, 100),
-        in_second_tier(whole, (X[:, 0], Y), 20, 100),
-        in_second_tier(of_fixed_size, (X[:, 0], Y, GROUP), None, 100),
-        in_second_tier(summed_out, (X[:, 0], Y), None, 100),
+        in_third_tier(counts, (X[:, 0], COUNTS), None, 100),
+        in_third_tier(counts_alone, (COUNTS,), None, COUNTS.max() + 1),
+        in_third_tier(by_subsample, (X[:, 0], Y), None, 100),
+        in_third_tier(whole, (X[:, 0], Y), 20, 100),
+        in_third_tier(of_fixed_size, (X[:, 0], Y, GROUP), None, 100),
+        in_third_tier(summed_out, (X[:, 0], Y), None, 100),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )

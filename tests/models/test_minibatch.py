@@ -13,7 +13,7 @@ import pytest
 from jax import random
 from numpyro.infer.util import initialize_model, potential_energy
 from scipy import stats
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import EnergyPartition, weighted_samples
 from numpyro_contour.core.arrays.vectors import ravel
@@ -219,7 +219,7 @@ SECOND = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [in_second_tier(name) if name in SECOND else name for name in CASES]
+    "name", [in_third_tier(name) if name in SECOND else name for name in CASES]
 )
 def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
     """Energy and gradient of all estimators, and the variance that a full pass gives them."""
@@ -270,9 +270,9 @@ def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
 @pytest.mark.parametrize(
     ("energy", "name"),
     [
-        in_second_tier("minibatch", "indexed"),
-        in_second_tier("control_variate", "nested"),
-        in_second_tier("minibatch", "nested"),
+        in_third_tier("minibatch", "indexed"),
+        in_third_tier("control_variate", "nested"),
+        in_third_tier("minibatch", "nested"),
         ("control_variate", "indexed"),
     ],
 )

@@ -24,7 +24,7 @@ from numpyro.infer import (
     init_to_value,
 )
 from scipy import stats
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
 
@@ -48,7 +48,7 @@ STRATEGIES = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "strategy",
-    [s if s == "value" else in_second_tier(s) for s in STRATEGIES],
+    [s if s == "value" else in_third_tier(s) for s in STRATEGIES],
 )
 def test_init_strategies(strategy):
     X, y = models.constrained_data(rows=20)
@@ -72,7 +72,7 @@ def test_init_strategies(strategy):
 
 @pytest.mark.slow
 @one_kernel
-@pytest.mark.parametrize("chains", [in_second_tier(1), 3])
+@pytest.mark.parametrize("chains", [in_third_tier(1), 3])
 def test_init_params_are_where_the_chains_start(name, chains):
     shape = () if chains == 1 else (chains,)
     start = {"mu": 0.1 * jnp.arange(chains, dtype=float).reshape(shape)}

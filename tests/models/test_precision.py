@@ -5,7 +5,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 from numpyro_contour import SGLD, ContourSGLD
 
@@ -32,7 +32,7 @@ def program_of(kernel, *args, start=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [in_second_tier(SGLD), ContourSGLD])
+@pytest.mark.parametrize("kernel", [in_third_tier(SGLD), ContourSGLD])
 def test_products_of_the_model_are_in_full_precision_unless_another_is_chosen(kernel):
     # A GPU takes ten bits of each number otherwise: means were off by .3 standard deviations.
     given = {"preconditioner": "diag", "jumps": False}

@@ -13,7 +13,7 @@ import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from scipy import stats
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 from weighted_runs import weighted_only
 
 from numpyro_contour import (
@@ -125,7 +125,7 @@ def test_a_draw_is_weighed_by_theta_before_the_draw_changed_it(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [{}, in_second_tier({"chains": 1}), {"num_steps": 10}])
+@pytest.mark.parametrize("arguments", [{}, in_third_tier({"chains": 1}), {"num_steps": 10}])
 def test_final_theta(arguments):
     """A draw's own weight is taken by the last theta; its share of a window stays."""
     mcmc = nested_run(gain=SMALL_GAIN, **arguments)

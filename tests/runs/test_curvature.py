@@ -9,7 +9,7 @@ import models
 import numpy as np
 import pytest
 import xarray as xr
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour
 from numpyro_contour import SGHMC, SGLD, ContourSGLD, diagnose, to_inference_data
@@ -258,7 +258,7 @@ def report(name, potential, start, draws=300):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["ContourSGLD", *map(in_second_tier, ("ContourSGHMC", "ContourSGNHT"))]
+    "name", ["ContourSGLD", *map(in_third_tier, ("ContourSGHMC", "ContourSGNHT"))]
 )
 def test_a_mode_that_is_too_narrow_for_the_steps(name):
     found = report(name, two_widths(-5.0, 5.0), np.full(4, -5.0))

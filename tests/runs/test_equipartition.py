@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 from jax import lax, random
 from numpyro.infer.util import potential_energy, unconstrain_fn
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.models.all_rows import FullData
@@ -208,7 +208,7 @@ def mixture_rows(y, minibatch, written_out=False):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("minibatch", [60, in_second_tier(5)])
+@pytest.mark.parametrize("minibatch", [60, in_third_tier(5)])
 def test_an_enumerated_model(minibatch):
     y = models.normal_data(rows=60) + 3.0 * (np.arange(60) < 20)
     mcmc = run(SGLD(mixture_rows, step_size=1e-3, num_steps=50), y, minibatch)
@@ -226,7 +226,7 @@ def regression(y):
         numpyro.sample("y", dist.StudentT(8, mu, jnp.exp(log_scale)), obs=y[idx])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_contour_run_with_a_control_variate():
     y = models.normal_data(mean=1.0, rows=300)
     mcmc = run(ContourSGLD(regression, num_steps=10), y, warmup=150)

@@ -11,7 +11,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 import numpyro_contour
 from numpyro_contour import SGLD, ContourSGLD, diagnose, to_inference_data
@@ -167,8 +167,8 @@ def report(kernel, *args):
     ("model", "name"),
     [
         (change_point, "SGLD"),
-        *[in_second_tier(change_point, n) for n in ("SGNHT", "ReplicaExchangeSGHMC")],
-        *[in_second_tier(model, "ContourSGHMC") for model in (threshold, rounded)],
+        *[in_third_tier(change_point, n) for n in ("SGNHT", "ReplicaExchangeSGHMC")],
+        *[in_third_tier(model, "ContourSGHMC") for model in (threshold, rounded)],
     ],
 )
 def test_a_model_that_jumps_has_a_fault(model, name):
@@ -178,7 +178,7 @@ def test_a_model_that_jumps_has_a_fault(model, name):
     assert "Give `adjusted=True`" in found["gradient"].advice
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_minibatches_are_seen_through():
     found = report(SGLD(threshold, num_steps=10), 50)
     assert found["gradient"].outcome == "bad"

@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 import zarr.storage
 from numpyro.infer import MCMC
-from tiers import in_second_tier
+from tiers import in_third_tier
 
 from numpyro_contour import (
     SGLD,
@@ -129,10 +129,10 @@ def copy(whole, tmp_path):
     [
         (1, {}),
         (2, {"chain_method": "vectorized"}),
-        in_second_tier(2, {"chain_method": "sequential"}),
-        in_second_tier(2, {"chain_method": jax.vmap}),
-        in_second_tier(1, {"thinning": 2}),
-        in_second_tier(1, {"jit_model_args": True}),
+        in_third_tier(2, {"chain_method": "sequential"}),
+        in_third_tier(2, {"chain_method": jax.vmap}),
+        in_third_tier(1, {"thinning": 2}),
+        in_third_tier(1, {"jit_model_args": True}),
     ],
     ids=["one", "vectorized", "sequential", "vmap", "thinning", "jit_model_args"],
 )

@@ -8,7 +8,7 @@ import models
 import numpy as np
 import pytest
 from jax import random
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import EnergyPartition, weighted_samples
 from numpyro_contour.core.diffusions import Step, langevin, nose_hoover, rmsprop, underdamped
@@ -117,8 +117,8 @@ def test_arguments_out_of_range():
     [
         ("SGLD", 2e-3, True),
         ("SGNHT", 2e-4, False),
-        in_second_tier("ContourSGHMC", 2e-4, True),
-        in_second_tier("ReplicaExchangeSGLD", 2e-3, False),
+        in_third_tier("ContourSGHMC", 2e-4, True),
+        in_third_tier("ReplicaExchangeSGLD", 2e-3, False),
     ],
 )
 def test_kernels_on_minibatches(name, step_size, curvature):

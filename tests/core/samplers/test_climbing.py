@@ -25,7 +25,7 @@ from numpyro_contour.core.samplers.steps_by_height import LevelSteps
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
 
-pytestmark = pytest.mark.long_runs
+pytestmark = pytest.mark.optimized
 
 SCALES = jnp.array([0.5, 1.0, 3.0])
 

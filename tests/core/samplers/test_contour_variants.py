@@ -214,7 +214,7 @@ def test_nothing_is_nan_with_a_huge_zeta(name, bound):
 
 
 # --------------------------------------------------------------------------- a known theta
-@pytest.mark.long_runs
+@pytest.mark.optimized
 def test_with_a_known_theta_the_mode_masses_are_right_and_it_is_kept():
     partition = EnergyPartition(1.5, 21.5, 40)  # no bin is empty
     theta = mixture.exact_theta(partition)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random
 from scipy import stats
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.diffusions.diffusion import memory_unchanged
@@ -98,9 +98,9 @@ def mass_left(noise, swap, windows):
 
 
 @pytest.mark.slow
-@pytest.mark.long_runs
+@pytest.mark.optimized
 @pytest.mark.parametrize(
-    "noise", ["normal", *map(in_second_tier, ("t5 of the same variance", "t5"))]
+    "noise", ["normal", *map(in_third_tier, ("t5 of the same variance", "t5"))]
 )
 def test_the_correction_takes_away_the_bias_of_noisy_swaps(noise):
     mass, error, state = mass_left(noise, "corrected", 1000 if noise == "normal" else 500)

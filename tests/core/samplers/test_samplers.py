@@ -84,7 +84,7 @@ def test_a_correlated_gaussian(name):
     assert (0.1 * np.diag(COVARIANCE) > (limit * error + bias).diagonal()).all()
 
 
-@pytest.mark.long_runs
+@pytest.mark.optimized
 @pytest.mark.parametrize("draw", ["reservoir", in_second_tier("last")])
 def test_contour_finds_the_mass_of_both_modes(draw):
     partition = EnergyPartition(0.0, 50.0, 50)
