@@ -80,6 +80,7 @@ def test_the_step_of_each_kind_of_moves():
 
 
 @pytest.mark.long
+@pytest.mark.optimized
 def test_a_step_with_momentum_takes_the_time_of_a_langevin_step():
     steps = {}
     for kernel_class in (SGLD, SGHMC, SGNHT, CyclicalSGLD):

@@ -9,7 +9,7 @@ import models
 import numpy as np
 import pytest
 import xarray as xr
-from tiers import in_second_tier
+from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import diagnose, resample, to_inference_data
 from numpyro_contour.diagnosis import (
@@ -32,11 +32,11 @@ from numpyro_contour.statistics.estimates import weighted_quantile
 
 
 FIRST = ("healthy", "trapped chain")
+THIRD = ("uneven weights",)
+SECOND = [name for name in faults.RUNS if name not in FIRST + THIRD]
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in FIRST else in_second_tier(name) for name in faults.RUNS]
-)
+@pytest.mark.parametrize("name", [*FIRST, *map(in_second_tier, SECOND), *map(in_third_tier, THIRD)])
 def test_the_fault_of_a_run_is_named_first(name):
     report = diagnose(faults.run(name))
     expected = faults.RUNS[name].check

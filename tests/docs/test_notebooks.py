@@ -80,7 +80,7 @@ def test_no_notebook_is_left_out():
     assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(SMALL)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("name", SMALL)
 def test_a_notebook_runs_and_holds_its_answers(name, monkeypatch):

@@ -133,7 +133,7 @@ def mass_in_file(text):
     return [float(x) for x in re.search(r"P\(mode\) = (\d\.\d+) \+- (\d\.\d+)", text).groups()]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.optimized
 def test_the_demo_ends_without_a_fault_and_writes_what_it_found(tmp_path, monkeypatch):
     # The rows take nine tenths of the time; the nine modes need all of their draws to be trusted.

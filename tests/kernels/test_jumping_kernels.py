@@ -115,6 +115,7 @@ def test_rows_that_a_control_variate_stands_for():
 
 
 @pytest.mark.long
+@pytest.mark.optimized
 def test_tries_on_minibatches_know_the_noise_of_both_ends():
     # A bias of .03 was due to a noise that was taken to be the same everywhere.
     mcmc = MCMC(

@@ -10,6 +10,8 @@ from numpyro.infer import MCMC
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, robbins_monro, weighted_samples
 from numpyro_contour.examples import mixture, nine_modes
 
+pytestmark = pytest.mark.optimized
+
 MIXTURE = EnergyPartition(0.0, 50.0, 50)
 
 

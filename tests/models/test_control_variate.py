@@ -214,6 +214,7 @@ def exact_moments(y):
     return moments
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kernel", "given"),
     [
