@@ -25,7 +25,7 @@ def test_no_function_fails_without_a_word_on_what_to_do(pytestconfig):
         assert not [cell for cell in of_version.values() if "Error" in cell]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_the_column_of_the_installed_version(pytestconfig):
     from benchmarks import arviz_functions

@@ -63,7 +63,7 @@ def test_without_blackjax_its_row_is_missing_and_a_line_says_so(monkeypatch, the
 # ---------------------------------------------------------------------------------- the peers
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_peers_draw_from_the_modes_where_they_are():
     """Their draws of |w'u| in a mode have the mean of the posterior: only crossings fail them."""
     pytest.importorskip("blackjax")

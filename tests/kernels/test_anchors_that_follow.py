@@ -65,6 +65,7 @@ def anchors_of(mcmc):
     return mcmc.last_state.warmup.anchors
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("energy", [*map(in_second_tier, ("first_order", None, "data_expansion"))])
 def test_every_chain_crosses_and_the_masses_are_right(energy):
     """A plain minibatch has a noise of 245 nats, the first order at one anchor one of 35."""
@@ -80,7 +81,7 @@ def test_every_chain_crosses_and_the_masses_are_right(energy):
     assert not faults & {"energy noise", "anchor", "warm-up"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_passes_look_at_no_more_rows_than_minibatches():
     """Where 400 steps of 20 rows see less than all rows there are the first anchors alone."""
     kernel = ContourSGLD(sign, energy="first_order", minibatch_size=20, num_steps=1)

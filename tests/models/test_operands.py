@@ -76,7 +76,7 @@ def two_means(y):
         numpyro.sample("y", dist.Normal(a**2, 1), obs=y[idx])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*not to be trusted")
 @pytest.mark.parametrize("place", [jnp.asarray, np.asarray])
 def test_the_run_is_that_with_constants(place, as_constants):

@@ -114,7 +114,7 @@ def shares(seed=0):
     return np.stack(found)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*not to be trusted")
 def test_every_chain_weighs_all_labellings(monkeypatch):
     found = shares()

@@ -488,7 +488,7 @@ def regression(x, y):
         numpyro.sample("y", dist.Normal(slope * x[idx], 1), obs=y[idx])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["SGLD", "ContourSGLD", "ReplicaExchangeSGLD"])
 def test_minibatches_and_a_tuned_warmup(tmp_path, name):
     """Anchors, modes and weights over all rows are in the state or in the store."""

@@ -70,7 +70,7 @@ def noisy_run(sigma, **arguments):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_noise_that_differs_between_modes():
     """1 nat in the left mode and 3 in the right: the run's own weights favour the noisy mode."""
     mcmc = noisy_run(lambda x: 1 + 2 * jax.nn.sigmoid(2 * (x + 1)))
