@@ -19,7 +19,7 @@ from numpyro_contour.models.model_potential import ModelPotential
 # Draws of the prior from which descents begin, and where these end at the latest.
 _DRAWS = 6
 _ITERATIONS = 60
-# The descents see some of the rows, each others: the ends scatter around the mode of all rows.
+# Each descent sees other rows, this many: the ends scatter around the mode of all rows.
 _ROWS = 10_000
 
 
