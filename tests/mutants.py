@@ -461,6 +461,18 @@ MUTANTS = [
     Mutant("adaptation", "2 * NOISE_SHARE * ", "20 * NOISE_SHARE * ", "adaptation"),
     # models
     Mutant(
+        "models/clusters.py",
+        "if not of_others.max() <= _WORTH_IT * noise.max():",
+        "if not of_others.max() <= 0.0:",
+        "models/test_data_expansion.py",
+    ),
+    Mutant(
+        "models/typical_positions.py",
+        "rng.choice(size, min(size, _ROWS), replace=False)",
+        "np.random.default_rng(0).choice(size, min(size, _ROWS), replace=False)",
+        "models/test_data_expansion.py",
+    ),
+    Mutant(
         "models/module_state.py",
         "share = 1 - (one - none)",
         "share = 1.0",
