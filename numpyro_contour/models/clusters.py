@@ -144,7 +144,7 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
     table = np.stack([flat(rows[place])[:, i] for place, i in columns.continuous], 1).astype(float)
     spread = table.std(0)
     derivatives = trial.third_derivatives(spread)
-    # What is beside the ends only judges references, whose noise grows with the distance.
+    # A reference is judged beside the ends too, since its noise grows with the distance.
     ends = len(derivatives) // 2
     least = int(strata.max()) + 1
     fewest = max(least, (arrays.size / _ROUNDED) ** 2)
@@ -162,7 +162,7 @@ def _smallest(trial: ExpansionTrial, strata: np.ndarray, most: int) -> Clusters 
                 break
         return clusters, noise
 
-    clusters, noise = fitted_to(derivatives[:ends], None)
+    clusters, noise = fitted_to(derivatives, None)
     if not np.isfinite(noise[:ends]).all():
         return "the energies of rows have no finite derivatives in their data"
     if noise[:ends].max() <= _ENOUGH:

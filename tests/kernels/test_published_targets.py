@@ -10,8 +10,6 @@ from numpyro.infer import MCMC
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, robbins_monro, weighted_samples
 from numpyro_contour.examples import mixture, nine_modes
 
-pytestmark = pytest.mark.optimized
-
 MIXTURE = EnergyPartition(0.0, 50.0, 50)
 
 
@@ -49,6 +47,7 @@ def mixture_run():
 
 
 @pytest.mark.long
+@pytest.mark.optimized
 def test_mixture_theta(mixture_run):
     mcmc, _, _ = mixture_run
     theta = np.exp(np.asarray(mcmc.last_state.log_theta, np.float64))
@@ -57,6 +56,7 @@ def test_mixture_theta(mixture_run):
 
 
 @pytest.mark.long
+@pytest.mark.optimized
 def test_mixture_mean_and_evenness(mixture_run):
     _, x, w = mixture_run
     means = (w * x).mean(1)
@@ -67,12 +67,14 @@ def test_mixture_mean_and_evenness(mixture_run):
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_mixture_defeats_plain_sgld():
     _, x, _ = run(mixture_kernel(SGLD), 1_000_000, jnp.zeros(10))
     assert np.abs(x.mean(1)).mean() > 1
 
 
 @pytest.mark.long
+@pytest.mark.optimized
 def test_reservoir_and_last_draws_agree(mixture_run):
     _, x, w = mixture_run
     _, x_last, w_last = run(mixture_kernel(draw="last"), 1_000_000, jnp.zeros(10))
@@ -82,6 +84,7 @@ def test_reservoir_and_last_draws_agree(mixture_run):
 
 
 @pytest.mark.long
+@pytest.mark.optimized
 @pytest.mark.parametrize(("step_size", "limit"), [(0.001, 0.19), (0.02, 0.10)])
 def test_nine_modes(step_size, limit):
     kernel = ContourSGLD(

@@ -441,7 +441,7 @@ def test_energies_of_a_million_rows_in_float32():
         (sign, 0.002, 0.002),
         (mixture_of_two, 0.03, 0.03),
         (period, 1.0, 1.0),
-        (drive_by, 0.25, 0.5),
+        (drive_by, 0.2, 0.5),
         (phase_retrieval, 2.0, 2.0),
     ],
 )

@@ -198,7 +198,7 @@ def estimator_of(case, energy, z, anchors=()):
     return estimated
 
 
-SECOND = (
+THIRD = (
     "plain plate, numpyro.subsample",
     "nested_subsampled",
     "scaled",
@@ -218,9 +218,7 @@ SECOND = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [in_third_tier(name) if name in SECOND else name for name in CASES]
-)
+@pytest.mark.parametrize("name", [in_third_tier(name) if name in THIRD else name for name in CASES])
 def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
     """Energy and gradient of all estimators, and the variance that a full pass gives them."""
     case = CASES[name]
