@@ -12,6 +12,7 @@ from jax import lax
 
 from numpyro_contour.adaptation.descent import Place
 from numpyro_contour.adaptation.mode_search import MOST_DENSE, Shape
+from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation
 from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times
 
@@ -216,7 +217,7 @@ def _as_copy(modes: Modes, shape: Shape) -> tuple[Modes, Modes, jax.Array]:
     sds = jnp.sqrt(jnp.sum(modes.factor**2, -1))
     away = jnp.max(jnp.abs(signs * there - modes.mean) / sds, -1)
     nearest = jnp.argmin(jnp.where(modes.known, away, jnp.inf))
-    original = jax.tree.map(lambda x: x[nearest], modes)
+    original = entries(modes, nearest)
     # A signed permutation: the coordinate of the copy in each row is one of the original.
     turns = jnp.zeros((size, size), there.dtype).at[orders[nearest], jnp.arange(size)]
     turned = turns.set(signs[nearest])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -36,7 +38,7 @@ from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.diffusions.leapfrog import SPREAD
 from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
-from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, evaluate
+from numpyro_contour.core.samplers.chain import Chain, Evaluation, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.schedules import Schedule
 
@@ -90,21 +92,15 @@ def measured_move(
         fixed: the minibatch of `fixed_rows`, where `keys` hold minibatches that were drawn ahead.
             None (default) where they do not.
     """
-    x, energy, gradient = chain.position, chain.potential_energy, chain.gradient
-    noise = chain.energy_noise
-    descending, descent = jnp.asarray(descending), tuning.descent
+    x, descent = chain.position, tuning.descent
+    descending = jnp.asarray(descending)
     by_pairs = descending & goes_by_pairs(descent, progress, exact)
     key = keys[1]
     if not exact:
         always = fixed_rows if fixed is None else lambda k: fixed
         key = lax.cond(by_pairs | (descending & last), always, lambda k: k, key)
-        energy, gradient, noise = evaluate(potential_and_grad, key, x)
     # The move is made in the coordinates that are tuned: h is the gradient there.
     frame, factor = tuning.frame, tuning.factor
-    z = frame.at(x) if frame else x
-    h, difference = slope(factor, gradient), slope(factor, gradient - chain.gradient)
-    gradient_noise = 0.5 * difference**2
-    energy_noise = 0.5 * (energy - chain.potential_energy) ** 2
 
     # A chain that has come down walks: from its descent's curvatures, to a step size of its own.
     walks = ~descending | (~by_pairs & exact)
@@ -123,20 +119,35 @@ def measured_move(
         limit = jnp.where(scales > 0, DRIFT_LIMIT * scales, jnp.inf)
         return jnp.clip(rates * g, -limit, limit)
 
-    def downwards() -> tuple[Trial, jax.Array, Adam]:
-        return next_trial(keys[0], descent, x, gradient, by_pairs, progress)
+    def proposed(gradient: jax.Array) -> tuple[jax.Array, tuple[jax.Array, Trial, Adam]]:
+        """Where the move goes from x, its displacement, and what the descent tries."""
 
-    def nowhere() -> tuple[Trial, jax.Array, Adam]:
-        return Trial(xi, xi), x, descent.adam
+        def downwards() -> tuple[Trial, jax.Array, Adam]:
+            return next_trial(keys[0], descent, x, gradient, by_pairs, progress)
 
-    trial, lower, adam = lax.cond(descending, downwards, nowhere)
-    if frame:
-        went = scales * xi - drift(h)
-        y = jnp.where(walks, x + displacement(factor, went), lower)
-    else:
+        def nowhere() -> tuple[Trial, jax.Array, Adam]:
+            return Trial(xi, xi), x, descent.adam
+
+        trial, lower, adam = lax.cond(descending, downwards, nowhere)
+        if frame:
+            went = scales * xi - drift(slope(factor, gradient))
+            return jnp.where(walks, x + displacement(factor, went), lower), (went, trial, adam)
         y = jnp.where(walks, x - drift(gradient) + scales * xi, lower)
-        went = y - x
-    new_energy, new_gradient, new_noise = evaluate(potential_and_grad, key, y)
+        return y, (y - x, trial, adam)
+
+    if exact:
+        here = Evaluation(chain.potential_energy, chain.gradient, chain.energy_noise)
+        y, (went, trial, adam) = proposed(here.gradient)
+        there = evaluate(potential_and_grad, key, y)
+    else:
+        y, (went, trial, adam), here, there = _at_both_ends(
+            partial(evaluate, potential_and_grad, key), x, proposed
+        )
+    (energy, gradient, noise), (new_energy, new_gradient, new_noise) = here, there
+    z = frame.at(x) if frame else x
+    h, difference = slope(factor, gradient), slope(factor, gradient - chain.gradient)
+    gradient_noise = 0.5 * difference**2
+    energy_noise = 0.5 * (energy - chain.potential_energy) ** 2
 
     back = (drift(slope(factor, new_gradient)) - went) / jnp.maximum(scales, TINY)
     proposals = 0.5 * jnp.sum(xi**2 - back**2)
@@ -186,9 +197,9 @@ def measured_move(
     def choose(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(moves, new, old)
 
-    here = Place(x, energy, gradient, metric)
-    there = Place(y, new_energy, new_gradient, metric)
-    now = jax.tree.map(choose, there, here)
+    at_x = Place(x, energy, gradient, metric)
+    at_y = Place(y, new_energy, new_gradient, metric)
+    now = jax.tree.map(choose, at_y, at_x)
 
     def descended() -> tuple[Descent, Place]:
         # A refused descent by Adam starts again from rest.
@@ -196,7 +207,7 @@ def measured_move(
         walked = descent._replace(
             adam=rested, step_size=renewed(walks & descending, descent.step_size)
         )
-        lower = after_trial(descent, trial, here, there, finite, progress, exact)
+        lower = after_trial(descent, trial, at_x, at_y, finite, progress, exact)
         return jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), lower, (walked, now))
 
     descent, now = lax.cond(descending, descended, lambda: (descent, now))
@@ -227,6 +238,31 @@ def measured_move(
         energy_noise=choose(new_noise, noise),
     )
     return chain, tuned
+
+
+def _at_both_ends(
+    evaluated: Callable[[jax.Array], Evaluation],
+    x: jax.Array,
+    proposed: Callable[[jax.Array], tuple[jax.Array, Any]],
+) -> tuple[jax.Array, Any, Evaluation, Evaluation]:
+    """Where a move goes by the gradient at x, with what comes with it, and both ends evaluated.
+
+    It is a loop of two turns, so that the potential energy is compiled once: that takes longest.
+
+    Args:
+        evaluated: from a position to its evaluation.
+        x: where the move begins.
+        proposed: from the gradient there to where it goes, and anything else.
+    """
+
+    def end(carry: tuple, is_first: jax.Array) -> tuple[tuple, Evaluation]:
+        found = evaluated(carry[0])
+        return lax.cond(is_first, lambda: proposed(found.gradient), lambda: carry), found
+
+    blank = jax.tree.map(jnp.zeros_like, jax.eval_shape(proposed, x)[1])
+    (y, others), found = lax.scan(end, (x, blank), jnp.array([True, False]))
+    here, there = (jax.tree.map(lambda v, n=n: v[n], found) for n in (0, 1))
+    return y, others, here, there
 
 
 def measured_draw(

@@ -11,6 +11,7 @@ from jax import lax
 from numpyro_contour.adaptation.descent import is_implausible
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import progress
+from numpyro_contour.core.arrays.entries import entries
 
 # Energies of minibatches on the same rows differ by less than this many standard deviations of an
 # energy between minibatches, unless the chains are in different places.
@@ -46,7 +47,7 @@ def _without_lost_chains(state: Any) -> Any:
     staying = jnp.argsort(lost, stable=True)
     chains = jnp.arange(lost.shape[0])
     giver = jnp.where(lost, staying[chains % jnp.sum(~lost)], chains)
-    taken = jax.tree.map(lambda x: x[giver], state._replace(rng_key=()))
+    taken = entries(state._replace(rng_key=()), giver)
     warmup = taken.warmup._replace(
         history=state.warmup.history, taken_from=jnp.where(lost, giver, -1).astype(jnp.int32)
     )

@@ -15,6 +15,7 @@ from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.settle import SETTLE
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import progress
+from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Chain
 from numpyro_contour.kernels.anchors import home_at
 from numpyro_contour.kernels.energy_source import EnergySource
@@ -143,7 +144,7 @@ def _less_noisy(
         found = jax.vmap(lambda key: on_rows(potential.plates.draw(key), x, of_chain))(keys)
         return found.mean(0)
 
-    levels = variances(position, jax.tree.map(lambda x: x[chain], anchors))
+    levels = variances(position, entries(anchors, chain))
     anchors = _within_reach(anchors, position, chain, levels)
     rows, minibatch = (_rows(full_data, which) for which in (0, 1))
     looked_at = jnp.sum(1.0 * visited.steps) * minibatch
@@ -188,7 +189,7 @@ def _less_noisy(
     anchors = anchors._replace(refused=refused)
     estimator = partial(source.estimator, "control_variate", potential, like)
     anew = jnp.any(anchors.order != state.warmup.anchors.order)
-    told = partial(with_noise_anew, estimator)
+    told = partial(with_noise_anew, partial(estimator, tells_noise=False))
     state = lax.cond(anew, told, _with_anchors, state, anchors)
     energy = estimator(state.warmup)
 
@@ -212,7 +213,7 @@ def _within_reach(
         chain: its number.
         levels: the variances of a minibatch's energy there: alone, and by each order, (4,).
     """
-    of_chain = jax.tree.map(lambda x: x[chain], anchors)
+    of_chain = entries(anchors, chain)
     squares = distances(of_chain, position)
     number = jnp.argmin(squares)
     too_far = (levels[0] < levels[of_chain.order]) & (of_chain.order < 3)

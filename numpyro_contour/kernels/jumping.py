@@ -29,7 +29,7 @@ from numpyro_contour.adaptation.mode_search import (
     way_down,
 )
 from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.warmup import progress
+from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.kernels.methods.method import Method
@@ -144,17 +144,19 @@ def search(
         before: the states of all chains before the draw, without modes, with a leading axis.
         after: those after it.
     """
-    warmup = jax.tree.map(lambda x: x[0], before.warmup)
+    iteration, length = before.warmup.iteration[0], before.warmup.length[0]
     descents = 1 if relabel is None else 2
     least = math.ceil(descents * DESCENT_LENGTH / (_SHARE_OF_WARMUP * num_steps))
-    every = jnp.maximum(warmup.length // _MOST_SEARCHES, least)
-    here = progress(plan, warmup)
+    every = jnp.maximum(length // _MOST_SEARCHES, least)
+    here = plan.progress(iteration, length)
     tau = temperature(after.sampler.chain.steps[0])
-    due = (warmup.iteration % every == every - 1) & ~plan.flag("descends", here.number)
-    due &= (warmup.iteration < warmup.length) & (tau > 0)
+    due = (iteration % every == every - 1) & ~plan.flag("descends", here.number)
+    due &= (iteration < length) & (tau > 0)
 
     def searched(found: FoundModes) -> FoundModes:
-        of_first = energy(jax.tree.map(lambda x: x[0], after.warmup))
+        # Nothing but the anchors of a warm-up is asked for.
+        anchors = jax.tree.map(lambda x: x[0], after.warmup.anchors)
+        of_first = energy(after.warmup._replace(anchors=anchors))
         # The rows of a minibatch are the same for all.
         key = random.fold_in(after.rng_key[0], 3)
         visited = jax.vmap(method.visited)(after.sampler).position
@@ -228,7 +230,8 @@ def _looked_at_anew(
     chains = random.randint(random.fold_in(key, 2), (MINIBATCHES,), 0, shift.shape[0], jnp.int32)
 
     def of_chain(place: jax.Array, key: jax.Array, chain: jax.Array) -> Evaluation:
-        here = evaluate(telling(jax.tree.map(lambda x: x[chain], warmup)), key, place)
+        of_this = warmup._replace(anchors=entries(warmup.anchors, chain))
+        here = evaluate(telling(of_this), key, place)
         return here._replace(energy=here.energy + shift[chain])
 
     def of_mode(place: jax.Array) -> tuple[Evaluation, jax.Array]:

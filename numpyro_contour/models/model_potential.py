@@ -47,6 +47,7 @@ from numpyro_contour.models.plates import (
     plates_of,
     subsampled_plates_of,
 )
+from numpyro_contour.models.seeds import constant_seed
 from numpyro_contour.models.training import check_training, in_training
 
 #: among the indices of plates, the rows of arrays that stay on disk, in the order of
@@ -159,7 +160,7 @@ class ModelPotential:
     def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
         """The model over the given rows."""
         # A constant seed: anything random besides the latent sites must not change between steps.
-        seeded = numpyro.handlers.seed(self.model, random.key(0))
+        seeded: Callable = constant_seed(self.model, self.latent | set(indices))
         if self.asks:
             seeded = in_training(seeded, key=indices.get(STEP_KEY))
         if HELD not in indices:

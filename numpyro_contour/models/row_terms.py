@@ -30,9 +30,13 @@ class Term(NamedTuple):
 
 
 class _record_terms(numpyro.primitives.Messenger):
-    """Handler that records the energy of every site, not summed over its rows."""
+    """Handler that records the energy of every site, not summed over its rows.
 
-    def __init__(self, fn: Callable):
+    Around all others, it is the first to see a site that has its value: NumPyro adds up the
+    densities of samples, and would trace each of them a second time.
+    """
+
+    def __init__(self, fn: Callable | None = None):
         super().__init__(fn)
         self.terms: dict[str, Term] = {}
 
@@ -46,6 +50,7 @@ class _record_terms(numpyro.primitives.Messenger):
             log_prob = msg["scale"] * log_prob
         axes = {frame.name: frame.dim for frame in msg["cond_indep_stack"]}
         self.terms[msg["name"]] = Term(-jnp.asarray(log_prob), axes)
+        msg["type"] = "deterministic"
 
 
 @full_precision
@@ -53,8 +58,10 @@ def site_terms(
     potential: ModelPotential, position: dict, indices: Mapping[str, jax.Array]
 ) -> dict[str, Term]:
     """The terms of a model without enumerated sites, over the given rows."""
-    recorder = _record_terms(potential.rows(indices))
-    potential_energy(recorder, potential.model_args, potential.model_kwargs, position)
+    recorder = _record_terms()
+    with recorder:
+        model = potential.rows(indices)
+        potential_energy(model, potential.model_args, potential.model_kwargs, position)
     return recorder.terms
 
 

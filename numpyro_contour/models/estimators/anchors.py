@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.core.arrays.compensated_sums import Sum, zero_sum
+from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.data_expansion import Home
 
@@ -116,16 +117,25 @@ def nearest(anchors: Anchors, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
     return number, squares[number] <= anchors.slots.reach[number]
 
 
-def serving(anchors: Anchors, flat: jax.Array) -> tuple[Anchor, jax.Array]:
-    """The anchor that serves a position, and its energy as a difference to the first one's.
+class Serving(NamedTuple):
+    """The anchor that serves a position."""
 
-    Its weight is 0 where the position is out of its reach.
-    """
+    #: its weight is 0 where the position is out of its reach
+    anchor: Anchor
+    #: its energy as a difference to the first one's, ()
+    rise: jax.Array
+    #: the energy to which a chain's energies are differences
+    reference: Sum
+
+
+def serving(anchors: Anchors, flat: jax.Array) -> Serving:
+    """The anchor that serves a position."""
     number, within = nearest(anchors, flat)
-    anchor = jax.tree.map(lambda x: x[number], anchors.slots)
+    anchor = entries(anchors.slots, number)
     anchor = anchor._replace(weight=jnp.where(within, anchor.weight, 0.0))
     rise = anchor.energy.high - anchors.slots.energy.high[0]
-    return anchor, rise + (anchor.energy.low - anchors.slots.energy.low[0])
+    rise += anchor.energy.low - anchors.slots.energy.low[0]
+    return Serving(anchor, rise, anchors.reference)
 
 
 def with_anchor(anchors: Anchors, number: jax.Array, anchor: Anchor) -> Anchors:

@@ -12,7 +12,7 @@ from jax import lax
 
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.data_expansion import data_expansion
-from numpyro_contour.models.estimators.anchors import Anchors, serving
+from numpyro_contour.models.estimators.anchors import Anchors, Serving, serving
 from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.estimators.minibatch import plain_on_rows, summed
 from numpyro_contour.models.estimators.noise import told_variance
@@ -61,12 +61,12 @@ def control_variate(
     def estimate(
         key: jax.Array, flat: jax.Array, anchors: Anchors
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        indices = potential.plates.draw(key)
-        energy, gradient = lax.switch(places[order], branches, indices, flat, anchors)
+        # Once for all that take it: what is traced here is compiled wherever energies are computed.
+        given = potential.plates.draw(key), flat, anchors, serving(anchors, flat)
+        energy, gradient = lax.switch(places[order], branches, *given)
         none = jnp.zeros_like(energy)
         if isinstance(tells_noise, bool):  # only one side is compiled
-            return energy, gradient, told(indices, flat, anchors) if tells_noise else none
-        given = indices, flat, anchors
+            return energy, gradient, told(*given) if tells_noise else none
         return energy, gradient, lax.cond(tells_noise, told, lambda *_: none, *given)
 
     return estimate
@@ -76,10 +76,11 @@ def _alone(potential: ModelPotential, like: Any) -> Callable:
     """The minibatch alone, as a difference to the reference."""
     on_rows = plain_on_rows(potential, like)
 
-    def estimate(indices: Any, flat: jax.Array, anchors: Anchors) -> tuple[jax.Array, jax.Array]:
+    def estimate(
+        indices: Any, flat: jax.Array, anchors: Anchors, served: Serving
+    ) -> tuple[jax.Array, jax.Array]:
         energy, gradient = on_rows(indices, flat, ())
-        reference = anchors.reference
-        return (energy - reference.high) - reference.low, gradient
+        return (energy - served.reference.high) - served.reference.low, gradient
 
     return estimate
 
@@ -88,14 +89,20 @@ def _by_data(expansions: Expansions, potential: ModelPotential, like: Any) -> Ca
     """The expansion in the data, relative to the first anchor."""
     assert expansions.clusters
     expansion = data_expansion(potential, like, expansions.clusters)
-    return lambda indices, flat, anchors: expansion(indices, flat, anchors.home)
+    return lambda indices, flat, anchors, served: expansion(indices, flat, anchors.home)
 
 
 def first_order(potential: ModelPotential, like: Any) -> Callable:
-    """The control variate of the nearest anchor, a minibatch alone out of its reach."""
+    """The control variate of the nearest anchor, a minibatch alone out of its reach.
 
-    def estimate(indices: Any, flat: jax.Array, anchors: Anchors) -> tuple[jax.Array, jax.Array]:
-        anchor, rise = serving(anchors, flat)
+    It takes `(rows, position, anchors, serving)`, as the other orders do, and returns an energy and
+    a gradient.
+    """
+
+    def estimate(
+        indices: Any, flat: jax.Array, anchors: Any, served: Serving
+    ) -> tuple[jax.Array, jax.Array]:
+        anchor, rise, reference = served
         # Both positions in one evaluation: a minibatch is gathered once.
         values, pull = jax.vjp(
             jax.vmap(lambda x: terms(potential, unravel_like(x, like), indices)),
@@ -106,7 +113,7 @@ def first_order(potential: ModelPotential, like: Any) -> Callable:
         difference = summed(jax.tree.map(lambda v: v[0] - v[1], values))
         energy = difference + jnp.sum((anchor.gradient - there) * away) + rise
         gradient = here + (anchor.gradient - there)
-        used, reference = anchor.weight > 0, anchors.reference
+        used = anchor.weight > 0
         alone = (summed(jax.tree.map(lambda v: v[0], values)) - reference.high) - reference.low
         return jnp.where(used, energy, alone), jnp.where(used, gradient, here)
 
@@ -116,9 +123,11 @@ def first_order(potential: ModelPotential, like: Any) -> Callable:
 def _second_order(potential: ModelPotential, like: Any) -> Callable:
     """As `first_order`, with the Hessian's part."""
 
-    def estimate(indices: Any, flat: jax.Array, anchors: Anchors) -> tuple[jax.Array, jax.Array]:
-        anchor, rise = serving(anchors, flat)
-        used, reference = anchor.weight > 0, anchors.reference
+    def estimate(
+        indices: Any, flat: jax.Array, anchors: Any, served: Serving
+    ) -> tuple[jax.Array, jax.Array]:
+        anchor, rise, reference = served
+        used = anchor.weight > 0
         away = flat - anchor.position
 
         def evaluated(x: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import random
 
 from numpyro_contour.core.arrays.factors import slope
-from numpyro_contour.models.estimators.anchors import Anchor, no_anchors
+from numpyro_contour.models.estimators.anchors import Anchor, no_anchors, serving
 from numpyro_contour.models.estimators.control_variate import first_order
 from numpyro_contour.models.model_potential import ModelPotential
 
@@ -48,8 +48,9 @@ def least_noisy(
 
     def noise(anchor: Anchor) -> jax.Array:
         alone = blank._replace(slots=jax.tree.map(lambda x: x[None], anchor))
+        served = serving(alone, position)
         energies, gradients = jax.vmap(
-            lambda k: estimate(potential.plates.draw(k), position, alone)
+            lambda k: estimate(potential.plates.draw(k), position, alone, served)
         )(keys)
         slopes = jax.vmap(lambda gradient: slope(factor, gradient))(gradients)
         return energies.var() * jnp.sum(preconditioner * slopes.var(0))

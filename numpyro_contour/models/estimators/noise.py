@@ -12,7 +12,7 @@ from jax import lax
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.all_rows import along
 from numpyro_contour.models.data_expansion import variance_of_expansion
-from numpyro_contour.models.estimators.anchors import Anchors, serving
+from numpyro_contour.models.estimators.anchors import Anchor, Anchors, Serving, serving
 from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import axes_of_terms, terms
@@ -21,7 +21,7 @@ from numpyro_contour.models.row_terms import axes_of_terms, terms
 def told_variance(
     potential: ModelPotential, like: Any, expansions: Expansions, order: jax.Array
 ) -> Callable:
-    """`(rows, position, anchors) -> variance` of the energy of the estimator that is in use.
+    """`(rows, position, anchors, serving) -> variance` of the energy of the estimator in use.
 
     Args:
         potential: the potential energy of the model.
@@ -31,21 +31,20 @@ def told_variance(
     """
     at_anchors = variances_at_anchors(potential, like)
 
-    def of_anchors(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
-        anchor, _ = serving(anchors, flat)
-        order = jnp.where(anchor.weight > 0, anchors.order, 0)
-        return at_anchors(indices, flat, anchors)[order]
+    def of_anchors(indices: Any, flat: jax.Array, anchors: Anchors, served: Serving) -> jax.Array:
+        order = jnp.where(served.anchor.weight > 0, anchors.order, 0)
+        return at_anchors(indices, flat, served.anchor)[order]
 
     if not expansions.clusters:
         return of_anchors
     of_expansion = variance_of_expansion(potential, like, expansions.clusters)
 
-    def told(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
+    def told(indices: Any, flat: jax.Array, anchors: Anchors, served: Serving) -> jax.Array:
         return lax.cond(
             order == 3,
-            lambda indices, flat, _: of_expansion(indices, flat),
+            lambda indices, flat, *_: of_expansion(indices, flat),
             of_anchors,
-            *(indices, flat, anchors),
+            *(indices, flat, anchors, served),
         )
 
     return told
@@ -64,21 +63,21 @@ def variances_of_all(potential: ModelPotential, like: Any, expansions: Expansion
         by_data = jnp.zeros((1,))
         if clusters:
             by_data = variance_of_expansion(potential, like, clusters)(indices, flat)[None]
-        found = jnp.concatenate([at_anchors(indices, flat, anchors), by_data])
+        at_nearest = at_anchors(indices, flat, serving(anchors, flat).anchor)
+        found = jnp.concatenate([at_nearest, by_data])
         return jnp.where(possible, found, jnp.inf)
 
     return variances
 
 
 def variances_at_anchors(potential: ModelPotential, like: Any) -> Callable:
-    """The variances of a minibatch's energy, (3,): alone, and by the first and second order.
+    """`(rows, position, anchor) -> (3,)`, the variances of a minibatch's energy by each order.
 
+    They are that of the minibatch alone, and those by the first and second order at the anchor.
     Rows of nested plates scatter along each plate by itself; what is left beside is counted twice.
     """
 
-    def variances(indices: Any, flat: jax.Array, anchors: Anchors) -> jax.Array:
-        anchor, _ = serving(anchors, flat)
-
+    def variances(indices: Any, flat: jax.Array, anchor: Anchor) -> jax.Array:
         def energies(x: jax.Array) -> dict[str, jax.Array]:
             return terms(potential, unravel_like(x, like), indices)
 
