@@ -519,7 +519,8 @@ MUTANTS = [
         '"control_variate" if not descends and not',
         "models kernels",
     ),
-    Mutant("models/estimators", "rise + (anchor.", "rise + (number > 0) + (anchor.", "kernels"),
+    Mutant("models/estimators", "rise += anchor", "rise += (number > 0) + anchor", "kernels"),
+    Mutant("models/seeds.py", "range(self._lacking)", "range(1)", "models"),
     Mutant(
         "models/estimators/control_variate.py",
         "gradient = here + (anchor.gradient",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,10 +157,15 @@ class ModelPotential:
             has_state=bool(states),
         )
 
-    def rows(self, indices: Mapping[str, jax.Array]) -> Callable:
-        """The model over the given rows."""
+    def rows(self, indices: Mapping[str, jax.Array], given: Collection[str] = ()) -> Callable:
+        """The model over the given rows.
+
+        Args:
+            indices: the rows of each subsampled plate, `{plate: (n,)}`.
+            given: the names of sites that will be given values. Defaults to ().
+        """
         # A constant seed: anything random besides the latent sites must not change between steps.
-        seeded: Callable = constant_seed(self.model, self.latent | set(indices))
+        seeded: Callable = constant_seed(self.model, {*given, *indices})
         if self.asks:
             seeded = in_training(seeded, key=indices.get(STEP_KEY))
         if HELD not in indices:
@@ -192,9 +197,8 @@ class ModelPotential:
             The potential energy in nats, ().
         """
         if self.first_available_dim is None:
-            return potential_energy(
-                self.rows(indices), self.model_args, self.model_kwargs, position
-            )
+            model = self.rows(indices, position)
+            return potential_energy(model, self.model_args, self.model_kwargs, position)
         plates = self.plates.taking(indices)
         energy = self.of_group(position, indices, None)
         for group in self.groups:
@@ -208,7 +212,7 @@ class ModelPotential:
         """As `enumerated_energy`, of a model with sites that are summed out."""
         assert self.first_available_dim is not None
         return enumerated_energy(
-            self.rows(indices),
+            self.rows(indices, position),
             self.model_args,
             self.model_kwargs,
             position,

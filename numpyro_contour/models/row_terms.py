@@ -60,7 +60,7 @@ def site_terms(
     """The terms of a model without enumerated sites, over the given rows."""
     recorder = _record_terms()
     with recorder:
-        model = potential.rows(indices)
+        model = potential.rows(indices, position)
         potential_energy(model, potential.model_args, potential.model_kwargs, position)
     return recorder.terms
 

@@ -558,7 +558,7 @@ def test_from_numpyro_keeps_working(name, constrained_runs):
     np.testing.assert_allclose(idata["log_likelihood"]["y"], ours, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("chunk_bytes", [2**9, 2**30])
+@pytest.mark.parametrize("chunk_bytes", [600, 2**30])
 def test_the_log_likelihood_goes_through_rows_in_pieces(chunk_bytes):
     """As many at once as fit into the memory of a chunk, the last piece reaching back."""
     y = models.normal_data()
