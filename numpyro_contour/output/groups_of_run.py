@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import arviz as az
 import numpy as np
+import numpyro
 import xarray as xr
 
 from numpyro_contour import checks
@@ -89,8 +90,9 @@ def groups_of(
     if not isinstance(collect_theta, bool):
         checks.integer("collect_theta", collect_theta, at_least=1)
     weights = weights_of_run(run, theta, energy)
-    groups = to_datasets(
-        az.from_numpyro(
+    # ArviZ runs the model at a draw from the prior, whose parameters NumPyro might refuse.
+    with numpyro.validation_enabled(False):
+        by_arviz = az.from_numpyro(
             RunAdapter(run.named_samples, *model_of_observations(run)),
             coords=coords,
             dims=dims,
@@ -99,7 +101,7 @@ def groups_of(
             predictions=predictions,
             constant_data=constant_data,
         )
-    )
+    groups = to_datasets(by_arviz)
     _drop_factors(groups)
     if log_likelihood:
         groups["log_likelihood"] = _log_likelihood(

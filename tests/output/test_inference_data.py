@@ -340,6 +340,21 @@ def test_observed_data_are_all_rows(name, constrained_runs):
     np.testing.assert_array_equal(observed["y"], y)
 
 
+def test_a_prior_whose_draws_numpyro_refuses_is_no_obstacle():
+    """Of a volatility with a wide prior nearly all draws are 0 or infinite: no standard deviation.
+
+    As in models of stochastic volatility.
+    """
+
+    def model(y):
+        log_sd = numpyro.sample("log_sd", dist.Normal(0, 1e4))
+        numpyro.sample("y", dist.Normal(0, jnp.exp(log_sd)), obs=y)
+
+    y = jnp.array([0.3, -1.2, 0.7])
+    mcmc = models.run(SGLD(model, step_size=0.1), 0, y, samples=5, warmup=0)
+    np.testing.assert_allclose(to_inference_data(mcmc)["observed_data"]["y"], y)
+
+
 def test_draws_of_a_pytree_are_named_after_their_places():
     mcmc = nested_run()
     idata = to_inference_data(mcmc)
