@@ -120,7 +120,9 @@ def nearest(anchors: Anchors, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
 class Serving(NamedTuple):
     """The anchor that serves a position."""
 
-    #: its weight is 0 where the position is out of its reach
+    #: its slot
+    number: jax.Array
+    #: without its Hessian, which is large; its weight is 0 where the position is out of its reach
     anchor: Anchor
     #: its energy as a difference to the first one's, ()
     rise: jax.Array
@@ -131,11 +133,12 @@ class Serving(NamedTuple):
 def serving(anchors: Anchors, flat: jax.Array) -> Serving:
     """The anchor that serves a position."""
     number, within = nearest(anchors, flat)
-    anchor = entries(anchors.slots, number)
+    slots = anchors.slots
+    anchor = entries(slots._replace(hessian=slots.hessian[:, :0, :0]), number)
     anchor = anchor._replace(weight=jnp.where(within, anchor.weight, 0.0))
-    rise = anchor.energy.high - anchors.slots.energy.high[0]
-    rise += anchor.energy.low - anchors.slots.energy.low[0]
-    return Serving(anchor, rise, anchors.reference)
+    rise = anchor.energy.high - slots.energy.high[0]
+    rise += anchor.energy.low - slots.energy.low[0]
+    return Serving(number, anchor, rise, anchors.reference)
 
 
 def with_anchor(anchors: Anchors, number: jax.Array, anchor: Anchor) -> Anchors:

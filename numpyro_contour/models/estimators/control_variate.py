@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.data_expansion import data_expansion
 from numpyro_contour.models.estimators.anchors import Anchors, Serving, serving
@@ -100,9 +101,9 @@ def first_order(potential: ModelPotential, like: Any) -> Callable:
     """
 
     def estimate(
-        indices: Any, flat: jax.Array, anchors: Any, served: Serving
+        indices: Any, flat: jax.Array, anchors: Anchors, served: Serving
     ) -> tuple[jax.Array, jax.Array]:
-        anchor, rise, reference = served
+        _, anchor, rise, reference = served
         # Both positions in one evaluation: a minibatch is gathered once.
         values, pull = jax.vjp(
             jax.vmap(lambda x: terms(potential, unravel_like(x, like), indices)),
@@ -124,9 +125,10 @@ def _second_order(potential: ModelPotential, like: Any) -> Callable:
     """As `first_order`, with the Hessian's part."""
 
     def estimate(
-        indices: Any, flat: jax.Array, anchors: Any, served: Serving
+        indices: Any, flat: jax.Array, anchors: Anchors, served: Serving
     ) -> tuple[jax.Array, jax.Array]:
-        anchor, rise, reference = served
+        number, anchor, rise, reference = served
+        hessian = entries(anchors.slots.hessian, number)
         used = anchor.weight > 0
         away = flat - anchor.position
 
@@ -137,7 +139,7 @@ def _second_order(potential: ModelPotential, like: Any) -> Callable:
 
         values, here = evaluated(flat)
         (old, there), (_, turn) = jax.jvp(evaluated, (anchor.position,), (away,))
-        slope, bend = anchor.gradient - there, anchor.hessian @ away - turn
+        slope, bend = anchor.gradient - there, hessian @ away - turn
         energy = summed(jax.tree.map(jnp.subtract, values, old)) + rise
         energy = energy + jnp.sum((slope + 0.5 * bend) * away)
         alone = (summed(values) - reference.high) - reference.low
