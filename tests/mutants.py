@@ -521,6 +521,7 @@ MUTANTS = [
     ),
     Mutant("models/estimators", "rise += anchor", "rise += (number > 0) + anchor", "kernels"),
     Mutant("models/seeds.py", "range(self._lacking)", "range(1)", "models"),
+    Mutant("adaptation/measured_move.py", "for n in (0, 1)", "for n in (1, 0)", "adaptation"),
     Mutant(
         "models/estimators/control_variate.py",
         "gradient = here + (anchor.gradient",

@@ -229,6 +229,27 @@ def test_coordinates_that_tell_nothing_keep_a_finite_preconditioner():
     assert m[1] == pytest.approx(1e-3 * 1e6 / 2.0)  # moves of a thousandth, which rounding shows
 
 
+def test_a_move_that_evaluates_both_ends_is_the_move_that_knows_the_first():
+    """An estimator without noise: position, energy, gradient and acceptance are the same."""
+    chain = start(
+        random.key(0), jnp.array([2.0, -1.0, 0.5, 3.0]) / jnp.sqrt(CURVATURE), exact, langevin()
+    )
+    tuning = initial_tuning(4, 1 / CURVATURE, 0.5)
+
+    def moved(is_exact):
+        move = lambda carry, keys: (
+            measured_move(keys, *carry, exact, jnp.ones(()), False, 0.0, True, is_exact),
+            None,
+        )
+        return jax.lax.scan(move, (chain, tuning), random.split(random.key(1), (5, 2)))[0]
+
+    (one, tuned_one), (other, tuned_other) = jax.jit(moved, static_argnums=0)(True), moved(False)
+    assert float(tuned_one.moments.acceptance) < 4.9
+    assert float(jnp.max(jnp.abs(one.position - chain.position))) > 0
+    for a, b in zip(jax.tree.leaves((one, tuned_one)), jax.tree.leaves((other, tuned_other))):
+        np.testing.assert_allclose(b, a, rtol=2e-4, atol=1e-6)
+
+
 def test_a_blow_up_is_not_made():
     def cliff(key, x):
         return jnp.sum(jnp.where(x < 0.5, 0.5 * x**2, 1e6 * x)), jnp.where(x < 0.5, x, 1e6)

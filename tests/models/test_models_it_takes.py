@@ -27,6 +27,8 @@ from scipy import stats
 from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition, weighted_samples
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.row_terms import terms
 
 one_kernel = pytest.mark.parametrize(
     "name", models.of_first_tier("ContourSGLD", among=models.KINDS)
@@ -269,3 +271,23 @@ def test_data_may_be_numpy_arrays(name):
     x, group, y = data  # JAX's arrays have no values while a model is traced: `group` stays
     theirs = run(0, jnp.asarray(x), group, jnp.asarray(y)).get_samples()["level"]
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_a_density_is_traced_once():
+    """NumPyro's sum of all densities would trace each of them again."""
+    traced = []
+
+    class Counted(dist.Normal):
+        def log_prob(self, value):
+            traced.append(1)
+            return super().log_prob(value)
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("rows", len(y), subsample_size=2) as rows:
+            numpyro.sample("y", Counted(mu, 1), obs=y[rows])
+
+    potential = ModelPotential.of(model, (jnp.arange(6.0),))
+    traced.clear()
+    terms(potential, {"mu": jnp.array(0.5)}, {"rows": jnp.array([1, 4])})
+    assert len(traced) == 1

@@ -23,6 +23,8 @@ def entries(arrays: Any, numbers: jax.Array) -> Any:
         >>> from numpyro_contour.core.arrays.entries import entries
         >>> entries({"a": jnp.arange(4.0)}, jnp.array([2, 0]))["a"].tolist()
         [2.0, 0.0]
+        >>> entries({"a": jnp.eye(3)}, jnp.array(1))["a"].tolist()
+        [0.0, 1.0, 0.0]
     """
 
     def entry(x: jax.Array) -> jax.Array:
