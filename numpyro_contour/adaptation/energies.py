@@ -19,6 +19,10 @@ class Energies(NamedTuple):
     values: jax.Array
     #: their log importance weights, -inf where a place is empty, (SIZE,)
     log_weights: jax.Array
+    #: by how much the energy of the step before was another, squared; not a number if not known
+    changes: jax.Array
+    #: the energy of the last step
+    last: jax.Array
 
 
 class Spread(NamedTuple):
@@ -40,7 +44,9 @@ def no_spread() -> Spread:
 def no_energies() -> Energies:
     """An empty window."""
     dtype = jnp.result_type(float)
-    return Energies(jnp.zeros((SIZE,), dtype), jnp.full((SIZE,), -jnp.inf, dtype))
+    blank = jnp.zeros((SIZE,), dtype)
+    unknown = jnp.asarray(jnp.nan, dtype)
+    return Energies(blank, blank - jnp.inf, blank + unknown, unknown)
 
 
 def record_energies(
@@ -54,9 +60,14 @@ def record_energies(
     steps = first + jnp.arange(values.shape[0])
     dtype = energies.values.dtype
     places = jnp.floor(steps.astype(dtype) / total.astype(dtype) * SIZE).astype(jnp.int32)
+    values = values.astype(dtype)
+    changes = (values - jnp.concatenate([energies.last[None], values[:-1]])) ** 2
+    put = lambda kept, new: kept.at[places].set(new.astype(dtype), mode="drop")
     return Energies(
-        energies.values.at[places].set(values.astype(dtype), mode="drop"),
-        energies.log_weights.at[places].set(log_weights.astype(dtype), mode="drop"),
+        put(energies.values, values),
+        put(energies.log_weights, log_weights),
+        put(energies.changes, changes),
+        values[-1],
     )
 
 

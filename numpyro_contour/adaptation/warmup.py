@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -56,8 +57,10 @@ class Warmup(NamedTuple):
     #: moments over the draws that are kept
     draw_moments: DrawMoments
     energies: Energies
-    #: standard deviation of the energy in the pilot
-    pilot_sd: jax.Array
+    #: where the energies lay in the pilot
+    pilot: Spread
+    #: the lowest low end of the energies of a stage, since the pilot
+    low: jax.Array
     #: steps of the chain before theta was first updated
     gain_origin: jax.Array
     history: History
@@ -88,7 +91,8 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         tuning=tuning,
         draw_moments=no_draw_moments(tuning.preconditioner.shape[-1]),
         energies=no_energies(),
-        pilot_sd=jnp.zeros((), dtype),
+        pilot=no_spread(),
+        low=jnp.full((), jnp.inf, dtype),
         gain_origin=count,
         history=History(*([blank] * len(History._fields))),
         taken_from=jnp.full((), -1, jnp.int32),
@@ -251,14 +255,16 @@ def record_draw(
 
     found = lax.cond(here.ends, ended, lambda _: no_spread(), buffer)
     is_pilot = plan.flag("begins_theta", here.number)
-    pilot_sd = jnp.where(is_pilot & here.ends, found.sd, warmup.pilot_sd)
+    pilot = jax.tree.map(partial(jnp.where, is_pilot & here.ends), found, warmup.pilot)
     renews = here.ends & plan.flag("renews_partition", here.number)
+    low = jnp.where(is_pilot, found.low, jnp.fmin(found.low, warmup.low))
+    low = jnp.where(here.ends, low, warmup.low)
     seen = StageEnergies(here, found, is_pilot, renews)
     # The mean over the stage, where it is told: anchors may have come since it was measured.
     told, known = jnp.mean(noise), warmup.tuning.energy_noise
     mean = jnp.where(start, told, known + (told - known) / (here.since + 1))
     tuning = warmup.tuning._replace(energy_noise=jnp.where(told > 0, mean, known))
-    return warmup._replace(energies=buffer, pilot_sd=pilot_sd, tuning=tuning), seen
+    return warmup._replace(energies=buffer, pilot=pilot, low=low, tuning=tuning), seen
 
 
 def end_draw(

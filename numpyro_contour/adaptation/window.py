@@ -7,46 +7,85 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
-from numpyro_contour.adaptation.energies import Spread
+from numpyro_contour.adaptation.energies import Energies, Spread
 from numpyro_contour.adaptation.pilot import fitting_partition
+from numpyro_contour.adaptation.reach import bins_in_reach
 from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, ThetaState, initial_theta
 
 WINDOW = Stage("window", flattens=True, places_anchors=True, renews_partition=True)
 
+# Bins that the first window flattens: energies that were not flattened do not tell how slow the way
+# up becomes.
+_FIRST = 24
+
+# Standard deviations of the energy by which a window's mean may be above the pilot's.
+_MOST_RISE = 3.0
+
 #: The spread of energies that a window finds counts within these factors of the pilot's.
 SD_RANGE = (0.3, 3.0)
 
 
+def credible(found: Spread, pilot: Spread, low: jax.Array) -> Spread:
+    """What a window found, as far as it tells where the bins of the posterior are to be.
+
+    A chain that has climbed far and not come back has seen little of the posterior: its energies
+    are far above those of the pilot, and so is their spread.
+
+    Args:
+        found: where the energies of the window lie.
+        pilot: where those of the pilot lay.
+        low: the lowest low end so far, which never rises: what lies below the partition is not
+            flattened.
+    """
+    is_away = found.mean > pilot.mean + _MOST_RISE * pilot.sd
+    return found._replace(low=low, sd=jnp.where(is_away, pilot.sd, found.sd))
+
+
 def renew_partition(
     found: Spread,
+    energies: Energies,
+    steps: jax.Array,
     pilot_sd: jax.Array,
     is_pilot: jax.Array,
     renews: jax.Array,
     partition: EnergyPartition,
     theta: ThetaState,
     bin_width: float,
+    chains: str | None = None,
 ) -> tuple[EnergyPartition, ThetaState]:
     """The partition that is found at the end of a pilot or window, and theta on it.
 
     Args:
-        found: the energies of the stage.
+        found: where the energies of the stage lie, with the low end of all stages so far.
+        energies: the energies of the stage.
+        steps: the steps of the whole warm-up.
         pilot_sd: their standard deviation in the pilot, in nats.
         is_pilot: whether the stage was the pilot.
         renews: whether the partition is to be renewed now.
         partition: the chain's partition.
         theta: its theta.
         bin_width: width of the bins, in standard deviations of the energy.
+        chains: the name of the axis of chains that share the partition. None (default) for a
+            partition of the chain's own.
     """
-    num_bins = partition.num_bins
+    num_bins, blank = partition.num_bins, initial_theta(partition.num_bins)
     sd = jnp.clip(found.sd, SD_RANGE[0] * pilot_sd, SD_RANGE[1] * pilot_sd)
     new = fitting_partition(found.low, sd, num_bins, bin_width)
-    # The lower edge never rises: what lies below the partition is not flattened.
-    lower = jnp.where(is_pilot, new.lower, jnp.minimum(new.lower, partition.lower))
-    new = EnergyPartition.tree_unflatten(num_bins, (lower, lower + (new.upper - new.lower)))
-    blank = initial_theta(num_bins)
+    bins = lax.cond(
+        renews,
+        lambda: bins_in_reach(energies, new, steps),
+        lambda: jnp.full((), num_bins, jnp.int32),
+    )
+    bins = jnp.where(is_pilot, jnp.minimum(bins, _FIRST), bins)
+    bins = bins if chains is None else lax.pmin(bins, chains)
+    # Bins of the same width: those that are out of reach go below the lowest energy, where no chain
+    # comes.
+    unused = (num_bins - bins) * new.width
+    new = EnergyPartition.tree_unflatten(num_bins, (new.lower - unused, new.upper - unused))
     log_theta = carry_over(theta.log_theta, partition, new)
     carried = blank._replace(log_theta=jnp.where(is_pilot, blank.log_theta, log_theta))
     usable = jnp.isfinite(new.lower) & (sd > 0)

@@ -17,7 +17,7 @@ from numpyro_contour.adaptation.pooled import pooled
 from numpyro_contour.adaptation.steep_walls import with_lower_step
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
-from numpyro_contour.adaptation.window import renew_partition
+from numpyro_contour.adaptation.window import credible, renew_partition
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.normaliser import (
     initial_mean_theta,
@@ -37,6 +37,7 @@ from numpyro_contour.kernels.methods.contour_state import (
     contour_progress_text,
     contour_state,
 )
+from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
 from numpyro_contour.kernels.methods.method import Carried, Method, Setup
 from numpyro_contour.schedules import Schedule, check_positive_temperature, robbins_monro
 
@@ -191,20 +192,27 @@ class Contour(Method):
         sampler = state.sampler
         clipped = sampler.chain.guard.clipped
         lowered = with_lower_step(plan, state.warmup, clipped, len(trace.potential_energy))
-        warmup, seen = record_draw(plan, lowered, *trace)
+
+        def log_psi(energy: jax.Array) -> jax.Array:
+            return log_flattening_at(state, energy, temperature, self.flattening)
+
+        warmup, seen = record_draw(plan, lowered, *trace, log_psi)
         if self.partition is None:
             assert isinstance(sampler, ContourSamplerState)
-            found, pilot_sd = seen.found, warmup.pilot_sd
+            found, pilot_sd = credible(seen.found, warmup.pilot, warmup.low), warmup.pilot.sd
             if self.chains is not None:
                 found, pilot_sd = pooled(found, pilot_sd, warmup.anchors, self.chains)
             partition, theta = renew_partition(
                 found,
+                warmup.energies,
+                warmup.length * len(trace.potential_energy),
                 pilot_sd,
                 seen.is_pilot,
                 seen.renews,
                 sampler.partition,
                 sampler.theta,
                 self.bin_width,
+                self.chains,
             )
             # The mean begins anew with the bins.
             blank = initial_mean_theta(theta.log_theta)
