@@ -5,6 +5,8 @@ It hands on the energy partition, and theta carried over to it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -29,20 +31,19 @@ _MOST_RISE = 3.0
 SD_RANGE = (0.3, 3.0)
 
 
-def credible(found: Spread, pilot: Spread, low: jax.Array) -> Spread:
-    """What a window found, as far as it tells where the bins of the posterior are to be.
+def credible(found: Spread, pilot: Spread, renews: jax.Array) -> Spread:
+    """Where the energies of the posterior lie, by a window if it has seen them, else by the pilot.
 
-    A chain that has climbed far and not come back has seen little of the posterior: its energies
-    are far above those of the pilot, and so is their spread.
+    A chain that has climbed far and has not come back yet has seen little of the posterior: its
+    energies are far above those of the pilot, and so is their spread.
 
     Args:
-        found: where the energies of the window lie.
+        found: where the energies of the stage lie.
         pilot: where those of the pilot lay.
-        low: the lowest low end so far, which never rises: what lies below the partition is not
-            flattened.
+        renews: whether the stage ends, and is to say where bins are needed.
     """
-    is_away = found.mean > pilot.mean + _MOST_RISE * pilot.sd
-    return found._replace(low=low, sd=jnp.where(is_away, pilot.sd, found.sd))
+    is_away = renews & (found.mean > pilot.mean + _MOST_RISE * pilot.sd)
+    return jax.tree.map(partial(jnp.where, is_away), pilot, found)
 
 
 def renew_partition(

@@ -14,6 +14,11 @@ _DEEPEST = 3.0
 # Nor is anything above it: with 2 % of the visits there crossings are as many as without its end,
 # with 3 % a half.
 _MOST_ABOVE = 0.02
+# Where tails are heavy the partition ends where chains still come back often (adaptation/reach.py),
+# and the last bin is as wide as the tail beyond it. The bins that are left over are below the
+# others, and nobody visits them.
+_MOST_IN_TAIL = 0.3
+_LEFT_OVER = 8
 # Within a bin the flattening follows one slope. In two dimensions bins of any width do, in ten
 # crossings fall by a third where a bin is so many standard deviations of the energy wide.
 _WIDEST = 4.0
@@ -52,16 +57,18 @@ def _above(evidence: Evidence) -> Verdict:
     # The last bin also holds the visits above it: the bin before says how many are its own.
     last = end_masses(visits)[:, 1]
     above = last - visits[:, -2] / np.maximum(visits.sum(1), 1)
-    chain = int(above.argmax())
+    left_over = (np.cumsum(visits, axis=1) == 0).sum(1) >= _LEFT_OVER
+    limit = np.where(_is_found(evidence) & left_over, _MOST_IN_TAIL, _MOST_ABOVE)
+    chain = int((above / limit).argmax())
+    most = limit[chain]
     words = (
         f"{max(above[chain], 0):.1%} of the steps of chain {chain} were above its partition, which "
-        f"ends at {evidence.upper[chain]:.4g} nats (limit {_MOST_ABOVE:.0%})."
+        f"ends at {evidence.upper[chain]:.4g} nats (limit {most:.0%})."
     )
     advice = (
         f"It is too narrow above, where nothing is flattened: {_mend(evidence, 'raise `upper`')}"
     )
-    is_bad = above[chain] > _MOST_ABOVE
-    return verdict("partition above", above[chain], _MOST_ABOVE, is_bad, words, advice)
+    return verdict("partition above", above[chain], most, above[chain] > most, words, advice)
 
 
 def _width(evidence: Evidence) -> Verdict:
@@ -80,6 +87,11 @@ def _width(evidence: Evidence) -> Verdict:
 
 def _mend(evidence: Evidence, given: str) -> str:
     """What to change in a partition that was given, or in the warm-up that found it."""
-    if evidence.per_chain("warmup", "lower_edge") is not None:
+    if _is_found(evidence):
         return "raise `num_warmup`, or give `partition`."
     return f"{given}, or leave `partition` to the warm-up."
+
+
+def _is_found(evidence: Evidence) -> bool:
+    """Whether the warm-up has found the partition."""
+    return evidence.per_chain("warmup", "lower_edge") is not None

@@ -197,9 +197,12 @@ class Contour(Method):
             return log_flattening_at(state, energy, temperature, self.flattening)
 
         warmup, seen = record_draw(plan, lowered, *trace, log_psi)
+        found = credible(seen.found, warmup.pilot, seen.renews)
+        seen = seen._replace(found=found)
         if self.partition is None:
             assert isinstance(sampler, ContourSamplerState)
-            found, pilot_sd = credible(seen.found, warmup.pilot, warmup.low), warmup.pilot.sd
+            # The low end never rises: what lies below the partition is not flattened.
+            found, pilot_sd = found._replace(low=warmup.low), warmup.pilot.sd
             if self.chains is not None:
                 found, pilot_sd = pooled(found, pilot_sd, warmup.anchors, self.chains)
             partition, theta = renew_partition(
