@@ -14,13 +14,13 @@ PILOT = Stage("pilot", places_anchors=True, renews_partition=True, begins_theta=
 
 #: Width of a bin in standard deviations of the energy.
 BIN_WIDTH = 0.5
-# Lower edge below the 1 % quantile, in standard deviations of the energy.
-_MARGIN = 0.25
+#: Lower edge below the 1 % quantile, in standard deviations of the energy.
+MARGIN = 0.25
 
 
 def fitting_partition(
     low: jax.Array, sd: jax.Array, num_bins: int, bin_width: float
 ) -> EnergyPartition:
     """Bins of so many standard deviations from just below the 1 % quantile upwards."""
-    lower = low - _MARGIN * sd
+    lower = low - MARGIN * sd
     return EnergyPartition.tree_unflatten(num_bins, (lower, lower + bin_width * sd * num_bins))

@@ -43,7 +43,8 @@ def bins_in_reach(
     Returns:
         A number of bins, ().
 
-    Source: Trebst, Huse and Troyer (2004), equation (6), for the diffusivity of the energy.
+    Source: Trebst, Huse and Troyer (2004), Optimizing the ensemble for equilibration in
+        broad-histogram Monte Carlo simulations, for round trips and the diffusivity of the energy.
     """
     known = jnp.isfinite(energies.changes) & jnp.isfinite(energies.values)
     bins = partition.index(energies.values)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from numpyro_contour.adaptation.energies import Energies, Spread
-from numpyro_contour.adaptation.pilot import fitting_partition
+from numpyro_contour.adaptation.pilot import MARGIN, fitting_partition
 from numpyro_contour.adaptation.reach import bins_in_reach
 from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
@@ -93,6 +93,12 @@ def renew_partition(
     return jax.tree.map(
         lambda a, b: jnp.where(renews & usable, a, b), (new, carried), (partition, theta)
     )
+
+
+def bins_in_use(partition: EnergyPartition, low: jax.Array, bin_width: float) -> EnergyPartition:
+    """The ends of the bins that chains come to: those that are left over lie below `low`."""
+    lower = jnp.fmax(partition.lower, low - MARGIN / bin_width * partition.width)
+    return EnergyPartition.tree_unflatten(partition.num_bins, (lower, partition.upper))
 
 
 def carry_over(log_theta: jax.Array, old: EnergyPartition, new: EnergyPartition) -> jax.Array:

@@ -10,7 +10,7 @@ from scipy import stats
 from numpyro_contour import ContourSGLD, EnergyPartition, diagnose, weighted_samples
 from numpyro_contour.adaptation.energies import SIZE, Spread, no_energies, record_energies
 from numpyro_contour.adaptation.reach import bins_in_reach
-from numpyro_contour.adaptation.window import credible, renew_partition
+from numpyro_contour.adaptation.window import bins_in_use, credible, renew_partition
 from numpyro_contour.core.flattening.theta import initial_theta
 
 PARTITION = EnergyPartition(0.0, 64.0, 128)
@@ -95,6 +95,13 @@ def test_bins_out_of_reach_lie_below_the_others():
     assert (float(wide.lower), float(wide.upper)) == (0.0, 64.0)
     assert 6.0 < float(narrow.upper) < 12.0
     assert float(narrow.width) == float(wide.width) == 0.5
+
+
+def test_the_warm_up_tells_where_the_bins_in_use_begin():
+    narrow = renewed(lambda u: np.exp(-u / 2), False)
+    in_use = bins_in_use(narrow, FOUND.low, 0.5)
+    assert float(in_use.lower) == 0.0
+    assert float(in_use.upper) == float(narrow.upper)
 
 
 def test_the_first_window_climbs_twelve_standard_deviations():

@@ -17,7 +17,7 @@ from numpyro_contour.adaptation.pooled import pooled
 from numpyro_contour.adaptation.steep_walls import with_lower_step
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
-from numpyro_contour.adaptation.window import credible, renew_partition
+from numpyro_contour.adaptation.window import bins_in_use, credible, renew_partition
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.normaliser import (
     initial_mean_theta,
@@ -221,7 +221,10 @@ class Contour(Method):
             blank = initial_mean_theta(theta.log_theta)
             mean = jax.tree.map(partial(jnp.where, seen.renews), blank, sampler.mean_theta)
             sampler = sampler._replace(partition=partition, theta=theta, mean_theta=mean)
-        warmup = end_draw(warmup, seen, sampler.chain.steps, sampler.partition)
+            in_use = bins_in_use(partition, warmup.low, self.bin_width)
+        else:
+            in_use = sampler.partition
+        warmup = end_draw(warmup, seen, sampler.chain.steps, in_use)
         return state._replace(sampler=sampler, warmup=warmup)
 
     def begin_window(self, sampler: ContourSamplerState) -> ContourSamplerState:
