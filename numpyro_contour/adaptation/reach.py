@@ -32,8 +32,8 @@ def bins_in_reach(
 
     is the time of a round trip between the ends of energies that are L nats wide and visited
     evenly, where D is the diffusivity of the energy. Bins that were not visited count as the next
-    lower one that was: the chain may climb where it has not been yet. Noise of the energies makes
-    the reach longer, never shorter.
+    lower one that was, or as the lowest: the chain may climb where it has not been yet. Noise of
+    the energies makes the reach longer, never shorter.
 
     Args:
         energies: the energies of a window.
@@ -50,14 +50,15 @@ def bins_in_reach(
     bins = partition.index(energies.values)
     sums = jnp.zeros((2, partition.num_bins), energies.values.dtype)
     sums = sums.at[:, bins].add(jnp.where(known, jnp.stack([energies.changes, known]), 0.0))
-    padded = jnp.pad(jnp.cumsum(sums, axis=1), ((0, 0), (_BESIDE + 1, _BESIDE)), mode="edge")
-    padded = padded.at[:, : _BESIDE + 1].set(0.0)
-    changes, number = padded[:, 2 * _BESIDE + 1 :] - padded[:, : -2 * _BESIDE - 1]
+    # No differences of cumulative sums: one jump may be larger than all other changes.
+    padded = jnp.pad(sums, ((0, 0), (_BESIDE, _BESIDE)))
+    near = [padded[:, i : i + partition.num_bins] for i in range(2 * _BESIDE + 1)]
+    changes, number = jnp.stack(near).sum(0)
     places = jnp.arange(partition.num_bins)
-    visited = lax.cummax(jnp.where(number >= _ENOUGH, places, -1))
+    enough = number >= _ENOUGH
+    visited = lax.cummax(jnp.where(enough, places, jnp.argmax(enough)))
     diffusivity = (0.5 * changes / jnp.maximum(number, 1))[visited] / partition.width**2
     trips = (places + 1) * jnp.cumsum(1 / diffusivity)
     reached = jnp.sum(trips <= jnp.asarray(steps) / _ROUND_TRIPS)
-    nothing_known = number.max() < _ENOUGH
-    bins = jnp.where(nothing_known, partition.num_bins, jnp.maximum(reached, _FEWEST))
+    bins = jnp.where(enough.any(), jnp.maximum(reached, _FEWEST), partition.num_bins)
     return bins.astype(jnp.int32)

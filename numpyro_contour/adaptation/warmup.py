@@ -242,6 +242,8 @@ def record_draw(
     start = here.since == 0
     buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), no_energies(), warmup.energies)
     limit = bearable_noise(warmup.tuning.preconditioner.shape[-1])
+    if log_psi is not None:
+        log_weights = jnp.where(jnp.isfinite(log_weights), 0.0, -jnp.inf)
     log_weights = jnp.where(noise > limit, log_weights - _DISCOUNT, log_weights)
     buffer = record_energies(
         buffer, energies, log_weights, here.since * per_draw, here.total * per_draw
@@ -250,8 +252,7 @@ def record_draw(
     def ended(buffer: Energies) -> Spread:
         if log_psi is None:
             return spread(buffer)
-        weights = jnp.where(jnp.isfinite(buffer.log_weights), log_psi(buffer.values), -jnp.inf)
-        return spread(buffer._replace(log_weights=weights))
+        return spread(buffer._replace(log_weights=buffer.log_weights + log_psi(buffer.values)))
 
     found = lax.cond(here.ends, ended, lambda _: no_spread(), buffer)
     is_pilot = plan.flag("begins_theta", here.number)

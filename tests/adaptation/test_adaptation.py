@@ -308,8 +308,9 @@ def test_a_window_of_any_length_is_remembered_evenly(total):
         assert places.max() == SIZE - 1
 
 
+@pytest.mark.parametrize("log_psi", [None, jnp.zeros_like])
 @pytest.mark.parametrize("share", [0.5, 1.0])
-def test_energies_of_unbearable_noise_count_where_there_are_no_others(share):
+def test_energies_of_unbearable_noise_count_where_there_are_no_others(share, log_psi):
     """Half of them 300 nats too low: the spread is that of the others."""
     values = np.random.default_rng(0).normal(5.0, 2.0, SIZE)
     lucky = np.arange(SIZE) < share * SIZE
@@ -321,6 +322,7 @@ def test_energies_of_unbearable_noise_count_where_there_are_no_others(share):
         jnp.asarray(values - 300 * lucky, jnp.float32),
         jnp.zeros(SIZE),
         jnp.where(lucky, 30.0, 0.01),
+        log_psi,
     )
     shift = -300 if share == 1 else 0
     np.testing.assert_allclose(seen.found.mean, 5.0 + shift, atol=0.4)

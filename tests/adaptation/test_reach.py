@@ -18,9 +18,9 @@ LEVELS = np.array([0.025, 0.25, 0.75, 0.975])
 FOUND = Spread(*[jnp.array(x) for x in (0.25, 1.0, 1.0)])
 
 
-def energies_of(diffusivity, upto=64.0):
+def energies_of(diffusivity, upto=64.0, since=0.0):
     """Energies that are visited evenly up to somewhere, with changes that agree with D(u)."""
-    values = np.linspace(0.0, upto, SIZE, endpoint=False)
+    values = np.linspace(since, upto, SIZE, endpoint=False)
     changes = 2 * diffusivity(values) + 0 * values
     return no_energies()._replace(values=jnp.asarray(values), changes=jnp.asarray(changes))
 
@@ -50,6 +50,20 @@ def test_the_way_up_may_be_as_fast_as_where_the_chain_has_been():
     slow = energies_of(lambda u: np.exp(-u / 2), upto=10.0)
     # Beyond them D is that of the highest bins: 10 nats to the next trip, and not four times them.
     assert 10.0 < reach_of(slow, 10 * 40.0**2 * np.exp(5.0) / 4) < 30.0
+
+
+def test_a_window_that_was_never_at_the_foot():
+    """Bins below all visited ones count as the lowest that was, and not as out of reach."""
+    away = energies_of(lambda u: 0.3, since=20.0, upto=50.0)
+    assert reach_of(away, 10 * 40.0**2 / 0.3) == pytest.approx(40.0, abs=1.01 * PARTITION.width)
+
+
+def test_a_jump_of_the_energy_hides_no_slow_bins():
+    """Of 1e5 nats: in sums over all bins below, what is above it would be rounding error."""
+    energies = energies_of(lambda u: np.exp(-u / 2))
+    jumped = energies._replace(changes=energies.changes.at[20].set(1e10))
+    steps = 10 * 2 * 12.0 * np.expm1(6.0)
+    assert reach_of(jumped, steps) == pytest.approx(reach_of(energies, steps), abs=1.0)
 
 
 def test_nothing_known_and_nothing_in_reach():
@@ -122,7 +136,7 @@ def test_a_window_that_saw_little_of_the_posterior_does_not_say_where_bins_are_n
 @pytest.mark.optimized
 @pytest.mark.parametrize(("nu", "dim"), [(3.0, 1), (4.0, 5)])
 def test_a_t_distribution_with_nothing_given(nu, dim):
-    """Before there was a reach, nearly half of the weight of t3 was outside of its quartiles."""
+    """Before there was a reach, three fifths of the weight of t3 were outside of its quartiles."""
     kernel = ContourSGLD(
         potential_fn=lambda x: 0.5 * (nu + dim) * jnp.log1p(jnp.sum(x**2) / nu), num_steps=50
     )

@@ -366,6 +366,23 @@ def test_partition_above():
         assert "chain 2" in found.finding
 
 
+@pytest.mark.parametrize(
+    ("empty", "found", "limit"), [(10, True, 0.3), (5, True, 0.02), (10, False, 0.02)]
+)
+def test_partition_above_where_heavy_tails_ended_it(empty, found, limit):
+    """Bins that are left over lie below the others, in a partition that the warm-up found."""
+    for factor, outcome in ((0.95, "good"), (1.05, "bad")):
+        visits = np.full((CHAINS, BINS), 50.0)
+        visits[:, :empty] = 0.0
+        share = factor * limit
+        visits[2, -1] += share / (1 - share) * visits[2].sum()
+        groups = healthy(visits=visits)
+        if found:
+            groups["warmup"] = xr.Dataset({"lower_edge": (("chain",), np.zeros(CHAINS))})
+        seen = of(partition_checks.partition, groups)["partition above"]
+        assert (seen.outcome, seen.limit) == (outcome, limit)
+
+
 def test_bin_width():
     sd = Evidence(healthy()).energy_sd
     assert abs(sd - 1) < 0.1
