@@ -521,6 +521,9 @@ MUTANTS = [
     ),
     Mutant("models/estimators", "rise += anchor", "rise += (number > 0) + anchor", "kernels"),
     Mutant("models/seeds.py", "range(self._lacking)", "range(1)", "models"),
+    Mutant("adaptation/reach.py", "0.5 * changes", "1.0 * changes", "adaptation"),
+    Mutant("adaptation/window.py", "jnp.minimum(bins, _FIRST)", "bins", "adaptation"),
+    Mutant("adaptation/window.py", "pilot.mean + _MOST", "pilot.mean - _MOST", "adaptation"),
     Mutant("adaptation/measured_move.py", "for n in (0, 1)", "for n in (1, 0)", "adaptation"),
     Mutant(
         "models/estimators/control_variate.py",

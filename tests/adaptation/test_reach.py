@@ -128,8 +128,9 @@ def test_a_window_that_saw_little_of_the_posterior_does_not_say_where_bins_are_n
     away = Spread(*[jnp.array(x) for x in (3.0, 11.0, 6.0)])
     assert credible(away, pilot, jnp.array(True)) == pilot
     assert credible(away, pilot, jnp.array(False)) == away
-    deeper = away._replace(mean=jnp.array(-11.0))
-    assert credible(deeper, pilot, jnp.array(True)) == deeper
+    for mean in (-11.0, 3.5):  # deeper, and little above the pilot's 1 +- 1
+        other = away._replace(mean=jnp.array(mean))
+        assert credible(other, pilot, jnp.array(True)) == other
 
 
 @pytest.mark.slow
