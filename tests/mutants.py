@@ -438,7 +438,7 @@ MUTANTS = [
     # warm-up
     Mutant("adaptation", "(target - statistic)", "(statistic - target)", "adaptation"),
     Mutant("adaptation", "weights, 0.01)", "weights, 0.2)", "adaptation"),
-    Mutant("adaptation", "low - _MARGIN * sd", "low + _MARGIN * sd", "adaptation"),
+    Mutant("adaptation", "low - MARGIN * sd", "low + _MARGIN * sd", "adaptation"),
     Mutant("adaptation", "step_size * noise / 2", "2 * step_size * noise", "adaptation"),
     Mutant("adaptation/tune.py", "jnp.sqrt(signal /", "(signal /", "adaptation"),
     Mutant("adaptation/descent.py", "(sunk | (mass", "((mass", "adaptation/test_descent.py"),
