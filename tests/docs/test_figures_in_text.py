@@ -86,8 +86,8 @@ def barriers_that_fall_by_themselves():
         name: number(row(defaults, name)["figures"])
         for name in ("mixture20", "mixture30", "mixture30, 37 nats")
     }
-    assert errors["mixture30"] < 0.1 < errors["mixture30, 37 nats"], errors
-    yield "up to about 30 nats"
+    assert max(errors.values()) < 0.01, errors
+    yield "up to 37 nats"
 
 
 def stated_barrier():
@@ -163,13 +163,14 @@ def defaults_reach():
     (rows,) = tables("defaults")
     figures = {r["target"]: r["figures"] for r in rows}
     one, nine = number(figures["mix1"]), number(figures["nine"])
-    yield f"off by {one:.2f} (two modes in one dimension) and {nine:.2f} (nine modes)"
+    yield f"off by {one:.3f} (two modes in one dimension) and {nine:.2f} (nine modes)"
     unimodal = [figures[name] for name in ("eight schools", "regression", "poisson", "logistic")]
     pooled = max(float(re.search(r"pooled ([\d.]+)", text)[1]) for text in unimodal)
     single = max(map(number, unimodal))
     sds = [re.search(r"min ([\d.]+), max ([\d.]+)", text).groups() for text in unimodal]
     assert pooled < 0.1
-    assert all(0.95 < float(least) <= float(most) < 1.05 for least, most in sds)
+    widest = max(abs(float(ratio) - 1) for pair in sds for ratio in pair)
+    yield f"their standard deviations within {100 * widest:.0f} % in single chains"
     yield f"within 0.1 posterior standard deviations of NUTS (of single chains within {single:.2f})"
     chain, all_chains = number(figures["concrete"]), figures["concrete"].split("pooled ")[1]
     yield f"RMSE of {float(all_chains):.1f} MPa, single chains of {chain:.1f}"
