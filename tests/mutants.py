@@ -438,11 +438,23 @@ MUTANTS = [
     # warm-up
     Mutant("adaptation", "(target - statistic)", "(statistic - target)", "adaptation"),
     Mutant("adaptation", "weights, 0.01)", "weights, 0.2)", "adaptation"),
-    Mutant("adaptation", "low - MARGIN * sd", "low + _MARGIN * sd", "adaptation"),
+    Mutant("adaptation", "low - MARGIN * sd", "low + MARGIN * sd", "adaptation"),
     Mutant("adaptation", "step_size * noise / 2", "2 * step_size * noise", "adaptation"),
     Mutant("adaptation/tune.py", "jnp.sqrt(signal /", "(signal /", "adaptation"),
     Mutant("adaptation/descent.py", "(sunk | (mass", "((mass", "adaptation/test_descent.py"),
     Mutant("adaptation/descent.py", "- 2 * wider", "- 0.5 * wider", "adaptation/test_descent.py"),
+    Mutant(
+        *("adaptation/descent.py", "progress < 1.5 * _ENDS", "progress < 1.0 * _ENDS"),
+        "adaptation/test_descent.py",
+    ),
+    Mutant(
+        *("adaptation/fresh_rows.py", "(doubted, descent.doubts + 1, 0)", "(doubted, 0, 0)"),
+        "adaptation/test_descent.py",
+    ),
+    Mutant(
+        *("adaptation/fresh_rows.py", "rise > allowed", "rise > -allowed"),
+        "adaptation/test_descent.py",
+    ),
     Mutant("adaptation/low_rank.py", "rows[1::2] @ basis", "rows[::2] @ basis", "adaptation"),
     Mutant(
         "adaptation/low_rank.py",

@@ -1,9 +1,10 @@
 """The stage "descent": to a typical point, by L-BFGS from one or several starts.
 
 Where energies are exact, chains that have arrived walk on by Langevin moves, whose moments say more
-than those of a descent. On minibatches the L-BFGS sees the same rows at every step, which are few;
-Adam on fresh ones goes on from there. The stage hands on the point where the chain is, and a first
-preconditioner and step size.
+than those of a descent. On minibatches the L-BFGS sees the same rows at every step, which are few:
+it ends where other rows show that it only fits these (`fresh_rows`), and Adam on fresh ones goes on
+from there. The stage hands on the point where the chain is, and a first preconditioner and step
+size.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ _FALL_A_COORDINATE = 0.05
 # energy then falls fast.
 _LOOKS = 20
 _SLOW_FALL = 2.0
+#: checks on fresh rows in succession that end a descent on fixed ones
+DOUBTS = 5
 # Step size of the first Langevin move after the descent, by curvatures that are guessed.
 _CAREFUL = 0.02
 
@@ -85,6 +88,10 @@ class Descent(NamedTuple):
     log_mass: jax.Array
     #: the best of the places where descents have ended
     best: Place
+    #: the lowest place of the way by fresh rows, with its energy on the fixed ones, and how many
+    #: checks in succession have spoken against going on
+    confirmed: Place
+    doubts: jax.Array
     #: whether all descents have ended
     arrived: jax.Array
     #: the step size of the Langevin moves after it
@@ -95,6 +102,7 @@ def initial_descent(size: int) -> Descent:
     """Before the first step."""
     dtype = jnp.result_type(float)
     zero, zeros = jnp.zeros((), dtype), jnp.zeros((size,), dtype)
+    nowhere = Place(zeros, zero + jnp.inf, zeros, zeros + 1)
     return Descent(
         lbfgs=no_pairs(size),
         adam=at_rest(size),
@@ -105,9 +113,11 @@ def initial_descent(size: int) -> Descent:
         slow=jnp.zeros((), bool),
         starts=jnp.ones((), jnp.int32),
         starts_anew=jnp.zeros((), bool),
-        widest=Place(zeros, zero + jnp.inf, zeros, zeros + 1),
+        widest=nowhere,
         log_mass=zero - jnp.inf,
-        best=Place(zeros, zero + jnp.inf, zeros, zeros + 1),
+        best=nowhere,
+        confirmed=nowhere,
+        doubts=jnp.zeros((), jnp.int32),
         arrived=jnp.zeros((), bool),
         step_size=initial_dual_averaging(jnp.asarray(jnp.log(_CAREFUL), dtype), 1.0),
     )
@@ -154,7 +164,8 @@ def is_implausible(
 
 def goes_by_pairs(descent: Descent, progress: jax.Array, exact: bool) -> jax.Array:
     """Whether a descent is by L-BFGS now; afterwards it walks, or goes on by Adam."""
-    return ~descent.arrived if exact else ~descent.arrived & (progress < _ENDS_AT[False])
+    # On fixed rows it has ended by itself, unless these have no finite energy there; others may.
+    return ~descent.arrived if exact else ~descent.arrived & (progress < 1.5 * _ENDS_AT[False])
 
 
 def fixed_rows(key: jax.Array) -> jax.Array:
@@ -213,6 +224,9 @@ def after_trial(
         exact: whether energies are exact.
     """
     size = here.position.shape[-1]
+    begins = ~descent.starts_anew & (descent.gradients == 0)
+    confirmed = jax.tree.map(lambda a, b: jnp.where(begins, a, b), here, descent.confirmed)
+    doubts = jnp.where(begins, 0, descent.doubts)
     taken, lbfgs = learn_from(descent.lbfgs, trial, Point(*here[:3]), Point(*there[:3]), finite)
     anew = descent.starts_anew
     taken = jnp.where(anew, finite, taken)
@@ -245,7 +259,8 @@ def after_trial(
     late = progress >= _ENDS_AT[exact]
     # A first descent that is still on its way may go on where energies are exact.
     late &= (descent.starts > 1) | (not exact)
-    ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck)
+    ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck | (doubts >= DOUBTS))
+    now = jax.tree.map(lambda a, b: jnp.where(ends & (doubts > 1), a, b), confirmed, now)
     # The first one stays unless another shows that nothing of the posterior is there.
     first = ~jnp.isfinite(descent.best.energy)
     better = first | is_implausible(
@@ -270,5 +285,7 @@ def after_trial(
         widest=widest,
         log_mass=log_mass,
         best=best,
+        confirmed=confirmed,
+        doubts=doubts,
         arrived=arrived,
     ), now

@@ -20,7 +20,8 @@ from numpyro_contour.adaptation.descent import (
 )
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, update_dual_averaging
 from numpyro_contour.adaptation.frames import Products, with_products, with_sweep
-from numpyro_contour.adaptation.lbfgs import Trial
+from numpyro_contour.adaptation.fresh_rows import after_check, is_due
+from numpyro_contour.adaptation.lbfgs import Trial, inverse_curvatures
 from numpyro_contour.adaptation.moments import Moments, no_moments, welford
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rows import Rows, with_row
@@ -96,9 +97,12 @@ def measured_move(
     descending = jnp.asarray(descending)
     by_pairs = descending & goes_by_pairs(descent, progress, exact)
     key = keys[1]
+    checks = jnp.zeros((), bool)
     if not exact:
+        checks = by_pairs & is_due(descent)
         always = fixed_rows if fixed is None else lambda k: fixed
-        key = lax.cond(by_pairs | (descending & last), always, lambda k: k, key)
+        on_fixed = (by_pairs & ~checks) | (descending & last)
+        key = lax.cond(on_fixed, always, lambda k: k, key)
     # The move is made in the coordinates that are tuned: h is the gradient there.
     frame, factor = tuning.frame, tuning.factor
 
@@ -129,6 +133,7 @@ def measured_move(
             return Trial(xi, xi), x, descent.adam
 
         trial, lower, adam = lax.cond(descending, downwards, nowhere)
+        lower = jnp.where(checks, descent.confirmed.position, lower)
         if frame:
             went = scales * xi - drift(slope(factor, gradient))
             return jnp.where(walks, x + displacement(factor, went), lower), (went, trial, adam)
@@ -208,6 +213,12 @@ def measured_move(
             adam=rested, step_size=renewed(walks & descending, descent.step_size)
         )
         lower = after_trial(descent, trial, at_x, at_y, finite, progress, exact)
+        if not exact:
+            stays = Place(
+                x, chain.potential_energy, chain.gradient, inverse_curvatures(descent.lbfgs)
+            )
+            checked = after_check(descent, stays, energy, new_energy)
+            lower = jax.tree.map(lambda a, b: jnp.where(checks, a, b), checked, lower)
         return jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), lower, (walked, now))
 
     descent, now = lax.cond(descending, descended, lambda: (descent, now))
