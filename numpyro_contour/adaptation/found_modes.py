@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from numpyro_contour.adaptation.descent import Place
-from numpyro_contour.adaptation.mode_search import MOST_DENSE, Shape
+from numpyro_contour.adaptation.mode_search import MOST_FULL_SHAPE, Shape
 from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation
 from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times
@@ -69,7 +69,7 @@ def none_found(size: int) -> FoundModes:
     """Before the first descent, for d coordinates."""
     dtype, number = jnp.result_type(float), slots(size)
     return FoundModes(
-        no_modes(number, size, size <= MOST_DENSE),
+        no_modes(number, size, size <= MOST_FULL_SHAPE),
         jnp.full((number,), -jnp.inf, dtype),
         jnp.full((number,), jnp.nan, dtype),
         jnp.zeros((number,), dtype),

@@ -25,7 +25,7 @@ from numpyro_contour.core.samplers.known_modes import times
 #: gradients of a way down
 DESCENT_LENGTH = 80
 #: up to so many coordinates the shape of a mode is a matrix
-MOST_DENSE = 40
+MOST_FULL_SHAPE = 40
 # How far from the bottom gradients are compared, in standard deviations of each coordinate. A
 # smaller step would measure rounding, a larger one the tails.
 _APART = 0.3

@@ -23,7 +23,7 @@ from numpyro_contour.adaptation.found_modes import (
 from numpyro_contour.adaptation.mode_search import (
     DESCENT_LENGTH,
     MINIBATCHES,
-    MOST_DENSE,
+    MOST_FULL_SHAPE,
     scales_at,
     shape_at,
     way_down,
@@ -186,7 +186,7 @@ def search(
             found = _looked_at_anew(key, telling, after.warmup, shift, tau, found)
 
         def added(found: FoundModes) -> FoundModes:
-            if visited.shape[-1] <= MOST_DENSE:
+            if visited.shape[-1] <= MOST_FULL_SHAPE:
                 shaped = partial(shape_at, key, temperature=tau, exact=telling is None)
                 shapes = of_each(shaped, bottoms)
             else:

@@ -8,7 +8,7 @@ from jax import random
 
 from numpyro_contour.adaptation.found_modes import none_found, renewed, slots, with_modes
 from numpyro_contour.adaptation.mode_search import (
-    MOST_DENSE,
+    MOST_FULL_SHAPE,
     Shape,
     scales_at,
     shape_at,
@@ -159,6 +159,6 @@ def test_modes_go_where_other_gradients_put_their_bottoms(dense):
 
 
 def test_many_coordinates_have_scales_only():
-    size = MOST_DENSE + 1
+    size = MOST_FULL_SHAPE + 1
     assert none_found(size).modes.factor.shape == (slots(size), size)
     assert none_found(size - 1).modes.factor.shape == (slots(size - 1), size - 1, size - 1)
