@@ -604,6 +604,7 @@ def test_good_calls_raise_nothing():
     with_energy(lambda key, x: (0.0, x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel_class", [SGLD, ContourSGLD])
 def test_where_init_is_traced_the_counters_and_a_warning_say_it(kernel_class):
     arguments = {"partition": PARTITION} if kernel_class is ContourSGLD else {}

@@ -180,6 +180,7 @@ def test_relaxation_times_of_a_walk_of_known_spread():
     assert np.isinf(relaxation_times(tuning, moments, 50, jnp.array(0.0), 0.1).times).all()
 
 
+@pytest.mark.slow
 def test_preconditioner_is_the_inverse_curvature_over_fourteen_orders():
     _, tuning, _ = tuned(exact, 2000, True)
     # For a Gaussian the ratio of the spreads is exact.

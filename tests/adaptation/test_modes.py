@@ -71,6 +71,7 @@ def labels(x):
     return -jnp.sum(jax.nn.logsumexp(each, 1)) + 0.5 * jnp.sum(x**2)
 
 
+@pytest.mark.slow
 def test_exchanged_labels_are_copies_whose_map_is_the_exchange():
     found = found_from(labels, [[-1.0, 1.0, 0.1, -0.1], [1.0, -1.0, 0.1, -0.1]])
     assert found.modes.known.sum() == 2

@@ -71,6 +71,7 @@ def test_nothing_known_and_nothing_in_reach():
     assert reach_of(energies_of(lambda u: 1e-9), 10_000) == 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_draw", [1, 5])
 def test_changes_are_those_of_single_steps(per_draw):
     """Also where a window has more steps than are remembered, or draws have one step each."""

@@ -53,6 +53,7 @@ def check_moments(x, weights, mean, sd, mean_within, sd_within):
 # --------------------------------------------------------------------------- what is found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "where"),
     [

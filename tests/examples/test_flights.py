@@ -113,6 +113,7 @@ def test_without_pyarrow_it_says_what_to_do(archive, monkeypatch):
     assert not asked
 
 
+@pytest.mark.slow
 def test_the_normal_approximation_is_that_of_the_posterior():
     x, y = flights.regression(flights.load(3000))
     mode, sds = flights.normal_approximation(x, y, prior_sd=5.0)

@@ -93,6 +93,7 @@ def test_a_change_point_is_found_where_it_is(name):
     assert (limit * error < [sd, 2 * sd**2, 0.2 * before]).all()
 
 
+@pytest.mark.slow
 def test_its_report_and_its_acceptance():
     groups = to_datasets(to_inference_data(finished("SGLD")))
     rate = groups["sample_stats"]["acceptance_rate"]

@@ -114,6 +114,7 @@ def test_an_unknown_argument_is_named_with_the_one_that_is_meant(name):
         kernel(potential_fn=energy, step_size="auto")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SGLD", "ContourSGLD"])
 def test_a_field_that_does_not_exist_is_named_with_those_that_do(name):
     kernel = getattr(numpyro_contour, name)(potential_fn=energy, step_size=0.1, **OWN.get(name, {}))
@@ -195,6 +196,7 @@ def test_predictions_without_the_models_arguments_say_which():
         predictive(mcmc, jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_arviz_is_imported_when_a_run_is_looked_at(run_python):
     """It takes longer to import than all else."""
     code = """

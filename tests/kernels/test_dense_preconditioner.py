@@ -148,6 +148,7 @@ def test_a_second_run_takes_new_data_and_finds_its_own():
 # --------------------------------------------------------------------------- what users take away
 
 
+@pytest.mark.slow
 def test_what_is_exported_of_it():
     mcmc = dense_run("SGLD")
     with warnings.catch_warnings():

@@ -69,7 +69,7 @@ def across_chains(values):
     return values.mean(0), values.std(0, ddof=1) / len(values) ** 0.5
 
 
-FIRST = ("SGNHT", "ContourSGLD")
+FIRST = ("ContourSGLD",)
 
 
 @pytest.mark.parametrize("name", models.of_first_tier(*FIRST))

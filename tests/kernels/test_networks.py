@@ -104,6 +104,7 @@ def test_a_network_learns_by_every_kernel(name):
     assert shapes["net/Conv_0.kernel"] == (3, 3, 1, 6)
 
 
+@pytest.mark.slow
 def test_the_mean_is_the_weighted_mean_of_predictions():
     x, _ = images()
     mcmc = finished("ContourSGHMC")
@@ -206,6 +207,7 @@ def test_a_state_is_the_mean_over_minibatches():
     np.testing.assert_allclose(state["var"][0, :, 0], [parts.var(1).mean()] * 4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_without_minibatches_a_state_is_that_of_all_rows():
     x, y = small()
     kernel = nc.SGLD(normalised, minibatch_size=23, step_size=1e-3, num_steps=2)

@@ -227,6 +227,7 @@ for arguments in ({"chain_method": "parallel"}, {"jit_model_args": False}):
 """
 
 
+@pytest.mark.slow
 def test_what_cannot_work_is_refused(run_python):
     of_chains, of_data = run_python(REFUSED, XLA_FLAGS=flags(4)).strip().split("\n")
     assert of_chains.startswith("`chain_method` takes 'vectorized' or 'sequential'")

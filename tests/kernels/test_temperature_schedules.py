@@ -104,6 +104,7 @@ def logistic_data():
     return X, jax.random.bernoulli(key_y, p).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel_class", [SGLD, SGHMC])
 @pytest.mark.parametrize("noise", ["averaged", "independent"])
 def test_without_temperature_it_is_gradient_descent_to_the_optimum(kernel_class, noise):

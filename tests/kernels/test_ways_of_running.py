@@ -56,6 +56,7 @@ METHODS = {"vectorized": "vectorized", "vmap": jax.vmap}
 TOGETHER = {(FIRST[0], "vectorized")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method"),
     [
@@ -126,6 +127,7 @@ def test_the_first_of_two_chains_is_a_chain_alone(name):
     np.testing.assert_allclose(two["mu"][0], alone, rtol=2e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 @one_kind
 @pytest.mark.parametrize("method", ["sequential", in_second_tier("vectorized")])
 def test_a_run_inside_jit(name, method):
@@ -143,6 +145,7 @@ def test_a_run_inside_jit(name, method):
 # --------------------------------------------------------------------------- repeated runs
 
 
+@pytest.mark.slow
 @one_kernel
 @pytest.mark.parametrize("jit_model_args", [in_second_tier(False), True])
 def test_a_second_run_takes_new_data(name, jit_model_args):
@@ -183,6 +186,7 @@ def test_a_second_run_compiles_nothing(name, jit_model_args, compilations, monke
     assert not np.allclose(first, mcmc.get_samples()["mu"])
 
 
+@pytest.mark.slow
 @one_kind
 def test_vectorized_chains_run_again(name):
     """HMC wraps its transition once more at each vectorised run; this one must not."""
@@ -193,6 +197,7 @@ def test_vectorized_chains_run_again(name):
     np.testing.assert_array_equal(mcmc.get_samples(group_by_chain=True)["mu"], first)
 
 
+@pytest.mark.slow
 @one_kind
 def test_compiling_ahead_changes_no_draw(name):
     y = models.normal_data()
@@ -254,6 +259,7 @@ def test_continuing_goes_on_where_the_chain_stopped(name):
 # --------------------------------------------------------------------------- what is collected
 
 
+@pytest.mark.slow
 @one_kind
 def test_thinning_keeps_every_third_draw(name):
     all_draws, thinned = (
@@ -281,6 +287,7 @@ def test_extra_fields(name):
     )
 
 
+@pytest.mark.slow
 @one_kind
 def test_removed_sites_stay_away(name):
     kernel, data = models.constrained_kernel(name), models.constrained_data()
@@ -291,6 +298,7 @@ def test_removed_sites_stay_away(name):
             models.run(kernel, 0, *data, extra_fields=("~z.shares",))
 
 
+@pytest.mark.slow
 @kinds
 def test_progress_bar_says_where_the_chain_is(name, monkeypatch, capsys):
     for variable in ("CI", "PYTEST_XDIST_WORKER"):
@@ -383,6 +391,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [FIRST, in_second_tier(others(models.PARTS, FIRST))], ids=len)
 def test_float64(names, run_python):
     assert run_python(FLOAT64, *names, JAX_ENABLE_X64="1").split() == list(names)
@@ -408,6 +417,7 @@ def test_what_is_done_after_a_run_in_float64(run_python):
     assert "done" in run_python(AFTER_A_RUN_IN_FLOAT64, JAX_ENABLE_X64="1")
 
 
+@pytest.mark.slow
 @one_kernel
 def test_minibatches_and_full_data(name):
     """Both sample about the same posterior, which 100 rows make normal."""
@@ -419,6 +429,7 @@ def test_minibatches_and_full_data(name):
         assert abs(mcmc.get_samples()["mu"].mean() - y.mean()) < 0.5
 
 
+@pytest.mark.slow
 @all_parts
 def test_float32_throughout_by_default(name, two_chains):
     leaves = jax.tree.leaves(two_chains(name).last_state)
@@ -429,6 +440,7 @@ def test_float32_throughout_by_default(name, two_chains):
 # --------------------------------------------------------------------------- windows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["reservoir", in_second_tier("last")])
 def test_windows_change_no_step(draw):
     """100 steps are the same 100 steps, however many of them a draw stands for."""

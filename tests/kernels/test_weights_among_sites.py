@@ -61,6 +61,7 @@ def test_the_log_weight_stands_beside_the_sites(name, capsys):
         assert set(to_inference_data(mcmc)[group].data_vars) == {"a", "twice"}
 
 
+@pytest.mark.slow
 def test_what_takes_numpyros_samples_goes_on():
     mcmc = weighted_run("ContourSGLD", chains=1)
     drawn = Predictive(mcmc.sampler.model, mcmc.get_samples())(jax.random.key(1), None)
@@ -73,6 +74,7 @@ def test_what_takes_numpyros_samples_goes_on():
     assert set(mcmc.last_state.z) == {"a"}
 
 
+@pytest.mark.slow
 def test_a_site_of_that_name_is_the_models_own():
     def same_name(y):
         weight = numpyro.sample("log_weight", dist.HalfNormal(3))

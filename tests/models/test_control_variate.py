@@ -30,6 +30,7 @@ def potential_of(model, *args):
 # --------------------------------------------------------------------------- noise
 
 
+@pytest.mark.slow
 def test_a_gaussian_likelihood_leaves_no_noise():
     """The energies of rows differ from their expansions by the same amount for every row."""
     y = models.normal_data(mean=2.0, rows=1000)

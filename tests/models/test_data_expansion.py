@@ -183,6 +183,7 @@ def test_no_bias_and_the_noise_that_is_told(target):
         assert variance < 1.0
 
 
+@pytest.mark.slow
 def test_terms_without_parameters_are_no_noise():
     model, data, like, places = known_errors(4000, 5)
     potential = ModelPotential.of(model, data)

@@ -8,6 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from tiers import in_second_tier
 
 from numpyro_contour import ContourSGLD, EnergyPartition
 from numpyro_contour.models.model_potential import ModelPotential
@@ -59,7 +60,7 @@ def beside(written_out, minibatch):
 
 
 @pytest.mark.parametrize("model", [rows, nested, beside])
-@pytest.mark.parametrize("minibatch", [10, ROWS])
+@pytest.mark.parametrize("minibatch", [10, in_second_tier(ROWS)])
 def test_a_minibatch_is_scaled_after_the_sum(model, minibatch):
     """NumPyro's own density is not: it is off by 0.1 % here, which biases the posterior."""
     position = {"share": jnp.array(0.3), "mu": jnp.array(0.2)}

@@ -96,6 +96,7 @@ def test_init_params_are_where_the_chains_start(name, chains):
 # --------------------------------------------------------------------------- potential functions
 
 
+@pytest.mark.slow
 @one_kernel
 @pytest.mark.parametrize("chains", [in_second_tier(1), 2])
 def test_a_potential_function_of_any_pytree(name, chains):
@@ -224,6 +225,7 @@ def test_full_energy_of_a_subsampled_model(name):
     )
 
 
+@pytest.mark.slow
 @one_kernel
 def test_refresh_brings_the_energy_up_to_date(name):
     y = models.normal_data()

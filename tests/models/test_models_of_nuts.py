@@ -50,6 +50,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTHING)
 def test_a_model_with_nothing_to_sample_runs_and_says_so(name):
     model, expected = NOTHING[name]
@@ -153,6 +154,7 @@ def test_sample_shapes_with_and_without_rows():
     assert found["scores"].shape == (40, 0, 8)
 
 
+@pytest.mark.slow
 def test_parameters_under_a_prior():
     """Of log y ~ Normal(log c, 1), with c known by a Gamma prior of mean 1."""
 

@@ -38,6 +38,7 @@ def position(seed):
     return {"means": jnp.asarray(rng.normal(size=3)), "weights": jnp.asarray(rng.normal(size=2))}
 
 
+@pytest.mark.slow
 def test_other_labels_have_the_same_density():
     potential = ModelPotential.of(mixture, (velocities(),))
     like = position(0)

@@ -26,6 +26,7 @@ def network(y):
         numpyro.sample("y", dist.Normal(mean, b), obs=y[rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["terms", "at"])
 def test_keys_are_those_of_numpyros_seed(of):
     rows = {"rows": jnp.array([1, 7, 7, 12, 3])}

@@ -82,6 +82,7 @@ def test_arvizs_own_summary_is_that_of_the_posterior():
     assert abs(flattened - EXACT) > 6 * found["mcse_mean"]
 
 
+@pytest.mark.slow
 def test_its_errors_are_those_of_replicates():
     """Sixteen runs of four chains: the errors that ArviZ reports are as large as they are."""
     runs = [arvizs(of_chains(begin, begin + 4)) for begin in range(0, CHAINS, 4)]
@@ -212,6 +213,7 @@ def test_files_of_earlier_versions_still_open(tmp_path):
     again.close()
 
 
+@pytest.mark.slow
 def test_predictions_follow_their_draws():
     def model(y=None):
         a = numpyro.sample("a", dist.Normal(0, 1))

@@ -104,7 +104,7 @@ def weights_by_definition(log_theta, energy, **shape):
 
 
 @pytest.mark.filterwarnings("ignore:.*multiplier_bound")
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [next(iter(SHAPES)), *map(in_second_tier, list(SHAPES)[1:])])
 def test_a_draw_is_weighed_by_theta_before_the_draw_changed_it(name):
     arguments, shape = SHAPES[name]
     mcmc = nested_run(**arguments)
@@ -262,6 +262,7 @@ def test_a_window_with_one_move_has_a_weight():
     assert np.isfinite(log_weights).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
@@ -289,7 +290,9 @@ def groups_of(idata):
 
 
 @clipped_at_first
-@pytest.mark.parametrize(("name", "variables"), [("SGLD", STATS), ("ContourSGLD", CONTOUR_STATS)])
+@pytest.mark.parametrize(
+    ("name", "variables"), [in_second_tier("SGLD", STATS), ("ContourSGLD", CONTOUR_STATS)]
+)
 def test_groups_variables_and_dimensions(name, variables, constrained_runs):
     mcmc = constrained_runs(name)
     idata = to_inference_data(mcmc)
@@ -329,6 +332,7 @@ def test_groups_variables_and_dimensions(name, variables, constrained_runs):
         np.testing.assert_array_equal(weighted_samples(mcmc, theta="final")[1], 0.0)
 
 
+@pytest.mark.slow
 @clipped_at_first
 @pytest.mark.parametrize("name", models.KINDS)
 def test_observed_data_are_all_rows(name, constrained_runs):
@@ -573,6 +577,7 @@ def test_from_numpyro_keeps_working(name, constrained_runs):
     np.testing.assert_allclose(idata["log_likelihood"]["y"], ours, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_bytes", [600, 2**30])
 def test_the_log_likelihood_goes_through_rows_in_pieces(chunk_bytes):
     """As many at once as fit into the memory of a chunk, the last piece reaching back."""

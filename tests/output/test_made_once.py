@@ -39,6 +39,7 @@ def finished(seed=0):
     return mcmc
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*drifts were clipped")
 def test_passes_over_a_run_are_made_once(counted):
     mcmc = finished()

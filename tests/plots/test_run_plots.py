@@ -156,6 +156,7 @@ def test_histogram_of_an_mcmc_is_that_of_its_data(data, mcmc, ax):
         np.testing.assert_array_equal(one.values, two.values)
 
 
+@pytest.mark.slow
 def test_the_scalable_field_flattens_evenly(data, ax):
     groups = to_datasets(changed(data, "sample_stats", {"random_field": "scalable"}))
     values = {

@@ -160,6 +160,7 @@ def test_constrained_sites():
     assert is_right(found)
 
 
+@pytest.mark.slow
 def test_the_gradient_is_over_all_rows():
     """The chain saw 20 rows of 200 at a time: too much noise, and it is all rows that tell."""
     mcmc = constrained_run(20, 1e-3)
@@ -270,6 +271,7 @@ def test_weights():
     np.testing.assert_allclose(shifted["ratio"], found["ratio"], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [in_second_tier("SGNHT"), "ReplicaExchangeSGHMC"])
 def test_other_kernels_on_any_pytree(name):
     start = jax.tree.map(
@@ -301,6 +303,7 @@ def test_one_chain_is_as_several():
 # --------------------------------------------------------------------------- how much is looked at
 
 
+@pytest.mark.slow
 def test_of_many_coordinates_evenly_spaced_ones():
     sd = np.geomspace(0.3, 1.0, 1001).astype(np.float32)
     kernel = SGLD(
@@ -424,6 +427,7 @@ def test_gradients_that_are_not_finite():
         assert of_run(mcmc) is None
 
 
+@pytest.mark.slow
 def test_an_improper_density_is_not_right():
     """Of a coordinate that the potential does not know."""
     kernel = SGLD(potential_fn=lambda x: 0.5 * x[0] ** 2, step_size=0.1, num_steps=20)

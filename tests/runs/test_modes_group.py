@@ -47,6 +47,7 @@ def idata():
     return weighted_only(to_inference_data(mcmc()))
 
 
+@pytest.mark.slow
 def test_masses_are_right_within_their_errors():
     group = idata()["modes"]
     mass, error = group["mass"].values, group["mass_mcse"].values

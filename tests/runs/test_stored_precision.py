@@ -52,6 +52,7 @@ def test_draws_in_half_precision_are_the_same_run_rounded(whole, tmp_path):
     assert abs(means[0] - means[1]) < error
 
 
+@pytest.mark.slow
 def test_a_store_keeps_its_precision(whole, tmp_path):
     with pytest.raises(ValueError, match=r"`draws_dtype` is missing there and float16 here"):
         stored(whole[1], draws_dtype="float16")

@@ -209,6 +209,7 @@ def reads_whole_segments(path, expected):
     np.testing.assert_array_equal(draws, expected["posterior/b"][:, : progress["kept"]])
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_in_the_store(tmp_path, whole, monkeypatch):
     path = tmp_path / "run.zarr"
     append = RunStore.append
@@ -250,6 +251,7 @@ stored(sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(run_python, tmp_path, whole):
     """A limit on the size of a file is the quota that any user can set."""
     shutil.copy(Path(__file__), tmp_path / "stored_runs.py")

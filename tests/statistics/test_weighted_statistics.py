@@ -269,6 +269,7 @@ def test_rhat_tells_healthy_chains_from_stuck_ones():
     assert weighted_rhat(x, np.concatenate([log_weights[:6], even])) > 1.1
 
 
+@pytest.mark.slow
 def test_quantiles_of_the_mixture():
     x, log_weights = mixture_run()
     cumulative = lambda q: 0.4 * stats.norm.cdf(q + 6) + 0.6 * stats.norm.cdf(q - 4)

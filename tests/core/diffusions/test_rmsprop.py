@@ -71,6 +71,7 @@ DIFFUSIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["langevin", *map(in_second_tier, ("underdamped", "nose_hoover"))])
 def test_it_samples_the_target_where_the_noise_of_minibatches_makes_the_preconditioner(name):
     """Gradients ten times as noisy as they are large, so that M hardly follows the position."""

@@ -34,6 +34,7 @@ def gaussian(key, x):
     return 0.5 * jnp.sum((x / SCALES) ** 2), x / SCALES**2
 
 
+@pytest.mark.slow
 def test_neither_theta_nor_steps_bias_the_draws():
     """Steps four times as long and other shapes higher up, and a theta that is far from right."""
     bins = WideningPartition(0.5, 1.5, 1.5, 12.0, 20.0, 12)

@@ -183,6 +183,7 @@ def of_mixture(key, x):
     return jax.value_and_grad(mixture.potential)(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "bound"),
     [
@@ -214,6 +215,7 @@ def test_nothing_is_nan_with_a_huge_zeta(name, bound):
 
 
 # --------------------------------------------------------------------------- a known theta
+@pytest.mark.slow
 @pytest.mark.optimized
 def test_with_a_known_theta_the_mode_masses_are_right_and_it_is_kept():
     partition = EnergyPartition(1.5, 21.5, 40)  # no bin is empty
@@ -268,6 +270,7 @@ def test_the_kernel_hands_its_new_arguments_on():
 # --------------------------------------------------------------------------- limits
 
 
+@pytest.mark.slow
 def test_a_temperature_that_falls_to_nothing_leaves_plain_descent():
     def temperature(count):
         return jnp.maximum(1.0 - count / 100, 0.0)

@@ -214,6 +214,7 @@ def positions_of(state):
     return np.concatenate([[state.chain.position], state.hotter.position])
 
 
+@pytest.mark.slow
 def test_a_swap_exchanges_places_and_nothing_else():
     step_size, positions = 1e-4, [10.0, 1.0]
     keys = random.split(random.key(3))
@@ -288,6 +289,7 @@ def test_even_and_odd_pairs_take_turns(positions, orders):
         np.testing.assert_array_equal(state.swap_attempts, turns[: len(order) - 1])
 
 
+@pytest.mark.slow
 def test_a_pair_swaps_once_in_a_window():
     sampler = of(1e-6, (1.0, 2.0, 4.0), noisy=False, swap_window=2)
     state = at_positions(sampler, [30.0, 20.0, 10.0])

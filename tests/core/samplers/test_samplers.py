@@ -124,6 +124,7 @@ def test_within_each_mode_the_variance_is_one():
         assert abs(variance - 1) < 4 * error + 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [*map(in_second_tier, (1.0, 0.5)), 0.25])
 @pytest.mark.parametrize("random_field", ["consistent", in_second_tier("csgld")])
 def test_nothing_is_nan_from_a_trapped_start(width, random_field):

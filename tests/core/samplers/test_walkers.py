@@ -95,6 +95,7 @@ def rejections_of_grid():
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 4])
 def test_forgetful_moves_make_the_round_trips_that_the_barrier_allows(window):
     """Then draws have no bias, whatever the window, and all rates are known."""
