@@ -104,8 +104,7 @@ def test_a_correlated_gaussian(name):
 @pytest.mark.parametrize(
     "name",
     [
-        "ContourSGHMC",
-        *map(in_second_tier, ("ReplicaExchangeSGLD", "ContourSGNHT")),
+        *map(in_second_tier, ("ContourSGHMC", "ReplicaExchangeSGLD", "ContourSGNHT")),
     ],
 )
 def test_the_mass_of_two_modes(name):

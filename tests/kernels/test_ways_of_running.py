@@ -211,6 +211,7 @@ def test_compiling_ahead_changes_no_draw(name):
 # --------------------------------------------------------------------------- warm-up, continuing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "chains"),
     [

@@ -8,6 +8,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from tiers import in_second_tier
 
 from numpyro_contour import SGLD
 
@@ -89,7 +90,7 @@ def whole(y):
         numpyro.sample("y", dist.Normal(mean, 1), obs=y)
 
 
-@pytest.mark.parametrize("model", [groups, lags, padded, whole])
+@pytest.mark.parametrize("model", [groups, *map(in_second_tier, (lags, padded, whole))])
 def test_models_that_are_right_say_nothing(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

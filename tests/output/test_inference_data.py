@@ -232,7 +232,7 @@ def refusing_run(kernel_class, **arguments):
 
 
 @pytest.mark.parametrize("kernel_class", [SGLD, ContourSGLD])
-@pytest.mark.parametrize("theta", ["online", "final"])
+@pytest.mark.parametrize("theta", ["online", in_second_tier("final")])
 def test_refused_moves_weigh_nothing_and_are_reported(kernel_class, theta):
     mcmc = refusing_run(kernel_class)
     refused = np.asarray(mcmc.last_state.sampler.chain.guard.refused)

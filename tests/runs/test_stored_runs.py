@@ -167,6 +167,7 @@ class Broken(Exception):
     """What a test raises where a process would die."""
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_at_any_write_goes_on_from_the_segment_before(tmp_path, whole, monkeypatch):
     """Each write of a file, one after the other, is the last that a process makes."""
     expected = arrays_of(whole)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
+from tiers import in_second_tier
 
 from numpyro_contour import EnergyPartition, robbins_monro
 from numpyro_contour.core.diffusions import langevin
@@ -47,7 +48,7 @@ def chains(sampler, potential_and_grad, windows=2000, num_steps=20, number=16):
     return jax.jit(jax.vmap(one))(random.split(random.key(3), number))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", [in_second_tier("sgld"), "contour"])
 @pytest.mark.parametrize("potential_and_grad", [with_a_wall, with_unusable_gradients])
 def test_moves_to_where_the_potential_is_not_finite_are_refused_and_counted(
     name, potential_and_grad
