@@ -452,6 +452,10 @@ MUTANTS = [
         "adaptation/test_descent.py",
     ),
     Mutant(
+        *("adaptation/descent.py", "jnp.where(anew, 0, descent.doubts)", "descent.doubts"),
+        "adaptation/test_descent.py",
+    ),
+    Mutant(
         *("adaptation/fresh_rows.py", "rise > allowed", "rise > -allowed"),
         "adaptation/test_descent.py",
     ),

@@ -224,11 +224,11 @@ def after_trial(
         exact: whether energies are exact.
     """
     size = here.position.shape[-1]
-    begins = ~descent.starts_anew & (descent.gradients == 0)
-    confirmed = jax.tree.map(lambda a, b: jnp.where(begins, a, b), here, descent.confirmed)
-    doubts = jnp.where(begins, 0, descent.doubts)
-    taken, lbfgs = learn_from(descent.lbfgs, trial, Point(*here[:3]), Point(*there[:3]), finite)
     anew = descent.starts_anew
+    begins = ~anew & (descent.gradients == 0)
+    confirmed = jax.tree.map(lambda a, b: jnp.where(begins, a, b), here, descent.confirmed)
+    doubts = jnp.where(anew, 0, descent.doubts)
+    taken, lbfgs = learn_from(descent.lbfgs, trial, Point(*here[:3]), Point(*there[:3]), finite)
     taken = jnp.where(anew, finite, taken)
     lbfgs = jax.tree.map(lambda a, b: jnp.where(anew, a, b), no_pairs(size), lbfgs)
     now = jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here)

@@ -207,6 +207,13 @@ def test_a_descent_does_not_end_where_it_only_fits_its_rows():
     assert np.asarray(place[:, -1]).min() > -1
 
 
+def test_the_doubts_of_one_start_are_not_those_of_the_next():
+    """Five checks end a start, so that a hundred gradients see two of them at most."""
+    potential, _ = regression(60, 20, np.ones(60))
+    _, tuning = descend(potential, uniform_starts(8, 61), 2000, exact=False, made=100)
+    assert np.asarray(tuning.descent.starts).max() == 2
+
+
 def test_a_descent_is_not_stopped_where_rows_suffice():
     """Badly scaled columns and a tenth of the rows: chains get to the minimum of these."""
     potential, _ = regression(8, 100, np.logspace(-1, 1, 8))
