@@ -452,7 +452,7 @@ MUTANTS = [
         "adaptation/test_descent.py",
     ),
     Mutant(
-        *("adaptation/descent.py", "jnp.where(anew, 0, descent.doubts)", "descent.doubts"),
+        *("adaptation/descent.py", "_STARTS_UNTIL[exact]) & ~fits_rows", "_STARTS_UNTIL[exact])"),
         "adaptation/test_descent.py",
     ),
     Mutant(

@@ -260,16 +260,18 @@ def after_trial(
     # A first descent that is still on its way may go on where energies are exact.
     late &= (descent.starts > 1) | (not exact)
     ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck | (doubts >= DOUBTS))
-    now = jax.tree.map(lambda a, b: jnp.where(ends & (doubts > 1), a, b), confirmed, now)
+    fits_rows = ends & (doubts > 1)
+    now = jax.tree.map(lambda a, b: jnp.where(fits_rows, a, b), confirmed, now)
     # The first one stays unless another shows that nothing of the posterior is there.
     first = ~jnp.isfinite(descent.best.energy)
     better = first | is_implausible(
         *(descent.best.energy, descent.best.inverse_curvature),
         *(now.energy, now.inverse_curvature),
     )
-    better &= jnp.isfinite(now.energy)
+    # Rows that a descent can go through do not tell which of two places is better.
+    better &= jnp.isfinite(now.energy) & (first | ~fits_rows)
     best = jax.tree.map(lambda a, b: jnp.where(ends & better, a, b), now, descent.best)
-    more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact])
+    more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact]) & ~fits_rows
     known = jnp.isfinite(best.energy)
     arrived = descent.arrived | (((ends & ~more) | (anew & ~finite & late)) & known)
     now = jax.tree.map(lambda a, b: jnp.where(arrived, a, b), best, now)
