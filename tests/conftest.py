@@ -1,5 +1,6 @@
 """Fixtures that several test modules share."""
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -26,12 +27,16 @@ def processor():
 
 def trim(folder):
     """Remove the files that were not read for longest, where there are too many."""
-    files = [(path, path.stat()) for path in folder.rglob("*-cache")]
+    files = []
+    for path in folder.rglob("*-cache"):
+        # Other tests that run now may remove it first.
+        with contextlib.suppress(FileNotFoundError):
+            files.append((path, path.stat()))
     excess = sum(stat.st_size for _, stat in files) - CACHE_BYTES
     for path, stat in sorted(files, key=lambda file: file[1].st_atime):
         if excess <= 0:
             break
-        path.unlink()
+        path.unlink(missing_ok=True)
         excess -= stat.st_size
 
 
