@@ -49,8 +49,8 @@ _FALL_A_COORDINATE = 0.05
 # energy then falls fast.
 _LOOKS = 20
 _SLOW_FALL = 2.0
-#: checks on fresh rows in succession that end a descent on fixed ones
-DOUBTS = 5
+# Checks on fresh rows in succession that end a descent on fixed ones.
+_DOUBTS = 5
 # Step size of the first Langevin move after the descent, by curvatures that are guessed.
 _CAREFUL = 0.02
 
@@ -259,7 +259,7 @@ def after_trial(
     late = progress >= _ENDS_AT[exact]
     # A first descent that is still on its way may go on where energies are exact.
     late &= (descent.starts > 1) | (not exact)
-    ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck | (doubts >= DOUBTS))
+    ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck | (doubts >= _DOUBTS))
     fits_rows = ends & (doubts > 1)
     now = jax.tree.map(lambda a, b: jnp.where(fits_rows, a, b), confirmed, now)
     # The first one stays unless another shows that nothing of the posterior is there.

@@ -24,10 +24,8 @@ def is_due(descent: Descent) -> jax.Array:
     return ~descent.starts_anew & (descent.gradients % _EVERY == _EVERY - 1)
 
 
-def after_check(
-    descent: Descent, here: Place, energy: jax.Array, confirmed: jax.Array
-) -> tuple[Descent, Place]:
-    r"""The descent after a check, and where the chain is then.
+def after_check(descent: Descent, here: Place, energy: jax.Array, confirmed: jax.Array) -> Descent:
+    r"""The descent after a check, which leaves the chain where it is.
 
     Where n fixed rows of N determine all d coordinates, their minimum is lower for them than the
     place that all rows prefer, and higher for others, by the same :math:`N d / 2n` in the mean. The
@@ -45,9 +43,8 @@ def after_check(
     finite = jnp.isfinite(energy)
     doubted = ~finite | (rise > allowed)
     lower = finite & ~(rise > 0)
-    descent = descent._replace(
+    return descent._replace(
         confirmed=jax.tree.map(lambda a, b: jnp.where(lower, a, b), here, descent.confirmed),
         doubts=jnp.where(doubted, descent.doubts + 1, 0),
         gradients=descent.gradients + 1,
     )
-    return descent, here

@@ -217,7 +217,7 @@ def measured_move(
             stays = Place(
                 x, chain.potential_energy, chain.gradient, inverse_curvatures(descent.lbfgs)
             )
-            checked = after_check(descent, stays, energy, new_energy)
+            checked = after_check(descent, stays, energy, new_energy), stays
             lower = jax.tree.map(lambda a, b: jnp.where(checks, a, b), checked, lower)
         return jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), lower, (walked, now))
 
