@@ -201,12 +201,17 @@ def test_energies_are_exported_as_the_models_own(regression_run, capsys):
     # A tenth of the minibatch's own noise, 55 nats, and normal enough.
     assert 0 < noise.mean() < 5
     assert np.abs(excess / noise).mean() == pytest.approx(0.8, abs=0.3)
-    np.testing.assert_allclose(partition["lower_edge"][:, 0], exact.min(1), atol=2.0)
+    lower, lowest = warmup["lower_edge"].values[:, -1], partition["lower_edge"].values[:, 0]
+    np.testing.assert_allclose(lower, exact.min(1), atol=2.0)
     np.testing.assert_allclose(warmup["energy"][:, -1], exact.mean(1), atol=2.0)
-    assert (warmup["lower_edge"].values[:, -1] == partition["lower_edge"].values[:, 0]).all()
+    widths = np.diff(partition["lower_edge"].values)[:, 0]
+    # So short a warm-up leaves bins over, which lie below.
+    below = (lower - lowest) / widths
+    assert (below >= 0).all()
+    np.testing.assert_allclose(below, below.round(), atol=1e-3)
     np.testing.assert_allclose(
         warmup["energy_noise_in_bins"],
-        warmup["energy_noise"].values / np.diff(partition["lower_edge"].values)[:, 0],
+        warmup["energy_noise"].values / widths,
         rtol=1e-4,
     )
     assert warmup["control_variate"].values.tolist() == [1, 1]
