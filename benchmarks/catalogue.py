@@ -81,6 +81,7 @@ BENCHMARKS = {
             "cost.large_data": "Are rows larger than memory right, and what does a step cost?",
             "cost.after_run": "What do tables and the InferenceData cost after a run?",
             "cost.devices": "Do several devices change answers, and what do they send?",
+            "cost.accelerator": "What does a step cost on a GPU, beside a bare loop?",
         },
     }.items()
     for name, question in rows.items()

@@ -442,6 +442,19 @@ MUTANTS = [
     Mutant("adaptation", "step_size * noise / 2", "2 * step_size * noise", "adaptation"),
     Mutant("adaptation/tune.py", "jnp.sqrt(signal /", "(signal /", "adaptation"),
     Mutant("adaptation/descent.py", "(sunk | (mass", "((mass", "adaptation/test_descent.py"),
+    Mutant(
+        *("adaptation/descent.py", "descent.starts % 2 == 1", "descent.starts % 2 == 2"),
+        "adaptation/test_descent.py",
+    ),
+    Mutant(
+        *("adaptation/descent.py", "better = first | bottom | ", "better = first | "),
+        "adaptation/test_descent.py",
+    ),
+    Mutant(
+        *("adaptation/rescue.py", "*(x[lowest] for x in ends)) | (noise > 0)", "*ends) | True"),
+        "adaptation/test_descent.py",
+    ),
+    Mutant("models/scales.py", "isinstance(support, _POSITIVE)", "True", "models/test_scales.py"),
     Mutant("adaptation/descent.py", "- 2 * wider", "- 0.5 * wider", "adaptation/test_descent.py"),
     Mutant(
         *("adaptation/descent.py", "progress < 1.5 * _ENDS", "progress < 1.0 * _ENDS"),

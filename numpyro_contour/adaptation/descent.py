@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
@@ -83,11 +84,14 @@ class Descent(NamedTuple):
     #: starts so far, and whether the next trial is another one
     starts: jax.Array
     starts_anew: jax.Array
+    #: whether the model's scales stay where they began
+    holds: jax.Array
     #: the place of the way that had the most mass around it, and the log of that
     widest: Place
     log_mass: jax.Array
-    #: the best of the places where descents have ended
+    #: the best of the places where descents have ended, and whether that was on a way down a neck
     best: Place
+    best_in_neck: jax.Array
     #: the lowest place of the way by fresh rows, with its energy on the fixed ones, and how many
     #: checks in succession have spoken against going on
     confirmed: Place
@@ -113,9 +117,11 @@ def initial_descent(size: int) -> Descent:
         slow=jnp.zeros((), bool),
         starts=jnp.ones((), jnp.int32),
         starts_anew=jnp.zeros((), bool),
+        holds=jnp.zeros((), bool),
         widest=nowhere,
         log_mass=zero - jnp.inf,
         best=nowhere,
+        best_in_neck=jnp.zeros((), bool),
         confirmed=nowhere,
         doubts=jnp.zeros((), jnp.int32),
         arrived=jnp.zeros((), bool),
@@ -162,6 +168,11 @@ def is_implausible(
     return ~(jnp.minimum(height, height - 2 * wider) <= limit) & jnp.isfinite(lowest)
 
 
+def _where_free(descent: Descent, gradient: jax.Array, scale_mask: np.ndarray | None) -> jax.Array:
+    """A gradient without the coordinates that are held."""
+    return gradient if scale_mask is None else jnp.where(scale_mask & descent.holds, 0.0, gradient)
+
+
 def goes_by_pairs(descent: Descent, progress: jax.Array, exact: bool) -> jax.Array:
     """Whether a descent is by L-BFGS now; afterwards it walks, or goes on by Adam."""
     # On fixed rows it has ended by itself, unless these have no finite energy there; others may.
@@ -182,10 +193,12 @@ def next_trial(
     gradient: jax.Array,
     by_pairs: jax.Array,
     progress: jax.Array,
+    scale_mask: np.ndarray | None = None,
 ) -> tuple[Trial, jax.Array, Adam]:
     """What a step of descent tries: its direction, the position, and Adam after it.
 
-    A further start is uniform between -2 and 2, as NumPyro's own.
+    A further start is uniform between -2 and 2, as NumPyro's own. Scales that are held are between
+    0 and 2 there, away from necks.
 
     Args:
         key: random key.
@@ -194,12 +207,15 @@ def next_trial(
         gradient: the gradient there, (d,).
         by_pairs: whether L-BFGS decides, else Adam.
         progress: share of the stage that is done.
+        scale_mask: as for `after_trial`.
     """
-    trial = try_step(descent.lbfgs, gradient)
+    trial = try_step(descent.lbfgs, _where_free(descent, gradient, scale_mask))
     change, moved = adam_step(descent.adam, gradient, progress)
     adam = jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), descent.adam, moved)
     y = position + jnp.where(by_pairs, trial.change, change)
     start = random.uniform(key, position.shape, position.dtype, -2.0, 2.0)
+    if scale_mask is not None:
+        start = jnp.where(scale_mask & descent.holds, jnp.abs(start), start)
     return trial, jnp.where(by_pairs & descent.starts_anew, start, y), adam
 
 
@@ -211,8 +227,13 @@ def after_trial(
     finite: jax.Array,
     progress: jax.Array,
     exact: bool,
+    scale_mask: np.ndarray | None = None,
 ) -> tuple[Descent, Place]:
     """The descent by L-BFGS after a trial, and where the chain is then.
+
+    Every second descent begins with the scales held, and goes on with all coordinates from where
+    that leads. Locations that are far away, in units of their own, are found before a scale that
+    takes the misfit for noise has made them worth nothing.
 
     Args:
         descent: the descent.
@@ -222,13 +243,17 @@ def after_trial(
         finite: whether everything there is finite.
         progress: share of the stage that is done.
         exact: whether energies are exact.
+        scale_mask: which coordinates are logarithms of scales, (d,). None (default) for none.
     """
     size = here.position.shape[-1]
     anew = descent.starts_anew
     begins = ~anew & (descent.gradients == 0)
     confirmed = jax.tree.map(lambda a, b: jnp.where(begins, a, b), here, descent.confirmed)
     doubts = jnp.where(anew, 0, descent.doubts)
-    taken, lbfgs = learn_from(descent.lbfgs, trial, Point(*here[:3]), Point(*there[:3]), finite)
+    point = lambda place: Point(
+        place.position, place.energy, _where_free(descent, place.gradient, scale_mask)
+    )
+    taken, lbfgs = learn_from(descent.lbfgs, trial, point(here), point(there), finite)
     taken = jnp.where(anew, finite, taken)
     lbfgs = jax.tree.map(lambda a, b: jnp.where(anew, a, b), no_pairs(size), lbfgs)
     now = jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here)
@@ -260,17 +285,25 @@ def after_trial(
     # A first descent that is still on its way may go on where energies are exact.
     late &= (descent.starts > 1) | (not exact)
     ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck | (doubts >= _DOUBTS))
+    # A descent that held the scales is the beginning of one that does not.
+    frees = descent.holds & ends & ~late
+    ends &= ~frees
+    lbfgs = jax.tree.map(lambda a, b: jnp.where(frees, a, b), no_pairs(size), lbfgs)
+    level, marked = (jnp.where(frees, jnp.inf, x) for x in (level, marked))
+    log_mass = jnp.where(frees, -jnp.inf, log_mass)
+    doubts, gradients = (jnp.where(frees, 0, x) for x in (doubts, gradients))
     fits_rows = ends & (doubts > 1)
     now = jax.tree.map(lambda a, b: jnp.where(fits_rows, a, b), confirmed, now)
-    # The first one stays unless another shows that nothing of the posterior is there.
-    first = ~jnp.isfinite(descent.best.energy)
-    better = first | is_implausible(
-        *(descent.best.energy, descent.best.inverse_curvature),
-        *(now.energy, now.inverse_curvature),
-    )
+    # The first one stays unless another shows that nothing of the posterior is there, or has come
+    # to a bottom where the first went down a neck.
+    old = descent.best
+    first = ~jnp.isfinite(old.energy)
+    of_old, of_now = ((x.energy, x.inverse_curvature) for x in (old, now))
+    bottom = descent.best_in_neck & ~in_neck & ~is_implausible(*of_now, *of_old)
+    better = first | bottom | is_implausible(*of_old, *of_now)
     # Rows that a descent can go through do not tell which of two places is better.
     better &= jnp.isfinite(now.energy) & (first | ~fits_rows)
-    best = jax.tree.map(lambda a, b: jnp.where(ends & better, a, b), now, descent.best)
+    best = jax.tree.map(lambda a, b: jnp.where(ends & better, a, b), now, old)
     more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact]) & ~fits_rows
     known = jnp.isfinite(best.energy)
     arrived = descent.arrived | (((ends & ~more) | (anew & ~finite & late)) & known)
@@ -278,15 +311,18 @@ def after_trial(
     return descent._replace(
         lbfgs=lbfgs,
         level=level,
-        waited=jnp.where(ends, 0, waited),
+        waited=jnp.where(ends | frees, 0, waited),
         gradients=gradients,
         marked=marked,
         slow=slow,
         starts=descent.starts + (ends & more),
         starts_anew=(ends & more) | (anew & ~finite),
+        holds=jnp.where(ends, descent.starts % 2 == 1, descent.holds & ~frees)
+        & (scale_mask is not None),
         widest=widest,
         log_mass=log_mass,
         best=best,
+        best_in_neck=jnp.where(ends & better, in_neck, descent.best_in_neck),
         confirmed=confirmed,
         doubts=doubts,
         arrived=arrived,

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax, random
 
 from numpyro_contour.adaptation.descent import (
@@ -64,6 +65,7 @@ def measured_move(
     last: jax.Array | bool = False,
     adjusted: float | None = None,
     fixed: Any = None,
+    scale_mask: np.ndarray | None = None,
 ) -> tuple[Chain, Tuning]:
     r"""One step of descent, or one Langevin step whose acceptance is measured.
 
@@ -92,6 +94,7 @@ def measured_move(
             `leapfrog` draws them, the mean that alpha is tuned to. None (default) where not.
         fixed: the minibatch of `fixed_rows`, where `keys` hold minibatches that were drawn ahead.
             None (default) where they do not.
+        scale_mask: as for `after_trial`. None (default) for none.
     """
     x, descent = chain.position, tuning.descent
     descending = jnp.asarray(descending)
@@ -127,7 +130,7 @@ def measured_move(
         """Where the move goes from x, its displacement, and what the descent tries."""
 
         def downwards() -> tuple[Trial, jax.Array, Adam]:
-            return next_trial(keys[0], descent, x, gradient, by_pairs, progress)
+            return next_trial(keys[0], descent, x, gradient, by_pairs, progress, scale_mask)
 
         def nowhere() -> tuple[Trial, jax.Array, Adam]:
             return Trial(xi, xi), x, descent.adam
@@ -212,7 +215,7 @@ def measured_move(
         walked = descent._replace(
             adam=rested, step_size=renewed(walks & descending, descent.step_size)
         )
-        lower = after_trial(descent, trial, at_x, at_y, finite, progress, exact)
+        lower = after_trial(descent, trial, at_x, at_y, finite, progress, exact, scale_mask)
         if not exact:
             stays = Place(
                 x, chain.potential_energy, chain.gradient, inverse_curvatures(descent.lbfgs)
@@ -288,6 +291,7 @@ def measured_draw(
     descends: jax.Array | None = None,
     adjusted: float | None = None,
     ahead: Ahead | None = None,
+    scale_mask: np.ndarray | None = None,
 ) -> tuple[Chain, Tuning]:
     """The measured moves of a draw of descent, tuning or settling.
 
@@ -305,6 +309,7 @@ def measured_draw(
         adjusted: where moves are accepted by Metropolis-Hastings, the mean acceptance that is aimed
             at. None (default) where they are not.
         ahead: as for `run_window`. Defaults to None.
+        scale_mask: as for `after_trial`. None (default) for none.
     """
     here = progress(plan, warmup)
     if descends is None:
@@ -322,6 +327,7 @@ def measured_draw(
             last=last,
             adjusted=adjusted,
             fixed=fixed,
+            scale_mask=scale_mask,
         )
         return moved, None
 

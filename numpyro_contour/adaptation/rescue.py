@@ -42,6 +42,11 @@ def _without_lost_chains(state: Any) -> Any:
     noise = _NOISE_SDS * jnp.sqrt(tuning.energy_noise[lowest])
     scales = tuning.preconditioner
     lost = is_implausible(energy - noise, scales, energy[lowest], scales[lowest])
+    # Where energies are exact a chain walks after its descent, and in a neck that walk goes on down
+    # and tells of a room that is too wide. The ends of the descents have to speak against it too.
+    best = tuning.descent.best
+    ends = best.energy, best.inverse_curvature
+    lost &= is_implausible(*ends, *(x[lowest] for x in ends)) | (noise > 0)
     lost &= jnp.arange(energy.shape[0]) != lowest
     # The chains that stay, in turn.
     staying = jnp.argsort(lost, stable=True)

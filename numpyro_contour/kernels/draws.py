@@ -29,6 +29,7 @@ from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.start import find_position
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.rows_ahead import RowsAhead, rows_ahead
+from numpyro_contour.models.scales import scales_of
 
 # Bytes of rows on disk that are read at once, for all chains: of the present and the next steps
 # there are as many, in buffers of the host and of the device.
@@ -153,12 +154,13 @@ class ChainDraws:
         self, plan: Plan, descends: jax.Array, state: Any, energy: PotentialAndGrad
     ) -> Any:
         """The state after a draw of descent, tuning or settling."""
-        parts = self.parts
+        parts, potential = self.parts, self.potential
         rng_key, key = random.split(state.rng_key)
         chain, tuning = measured_draw(
             *(key, plan, state.warmup, state.sampler.chain, energy),
             *(parts.temperature, parts.num_steps, self.exact, descends, parts.moves.aims_at),
-            self._ahead(rng_key),
+            ahead=self._ahead(rng_key),
+            scale_mask=None if potential is None else scales_of(potential, state.z),
         )
         warmup = end_measured_draw(
             plan,

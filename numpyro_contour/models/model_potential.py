@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpyro
 from jax import random
+from numpyro.distributions.constraints import Constraint
 from numpyro.infer.util import constrain_fn, potential_energy
 
 from numpyro_contour.core.arrays.hosts import everywhere
@@ -97,8 +98,8 @@ class ModelPotential:
     groups: tuple[tuple[str, ...], ...]
     #: the position of the first enumeration dimension, None without enumerated sites
     first_available_dim: int | None
-    #: the names of its latent sites
-    latent: frozenset[str] = frozenset()
+    #: the supports of its latent sites, by name
+    latent: Mapping[str, Constraint] = field(default_factory=dict, compare=False)
     #: whether the model asks if it is in training
     asks: bool = False
     #: whether it has modules with a state
@@ -143,11 +144,11 @@ class ModelPotential:
         dim = enumeration_dim(sites)
         if dim is not None and plates:
             check_groups(handled, model_args, model_kwargs, plates, dim)
-        latent = frozenset(
-            name
+        latent = {
+            name: site["fn"].support
             for name, site in sites.items()
             if site["type"] == "sample" and not site["is_observed"]
-        )
+        }
         states = [name for name, site in sites.items() if site["type"] == "mutable"]
         check_training(handled, states, plates)
         plates = replace(plates, keyed=handled.asked_for_keys)

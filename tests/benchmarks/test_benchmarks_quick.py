@@ -57,6 +57,7 @@ def test_names_and_questions_name_benchmarks(capsys):
         "minibatches.modes_of_rows",
         "minibatches.peers_on_rows",
         "cost.large_data",
+        "cost.accelerator",
     ],
 )
 def test_quick_forms_write_their_sections(name, tmp_path):
