@@ -168,10 +168,10 @@ def section(folder: Path) -> str:
         f"images of 32 x 32 pixels. That network is the paper's, with {DEPTH} layers, a first "
         f"stage of {WIDTH} channels and batch normalisation; its bare loop is the momentum descent "
         "of optax. The other bare loops are vectorised like the chains. Settings are given, "
-        "methods take turns, and figures are "
-        f"medians of {ROUNDS} rounds; ratios are taken within rounds. Compiling is not counted, but "
-        f"what a draw costs beside its {SIZES[0].steps} steps is, and on images beside its {ON_IMAGES}."
-        "\n\n" + markdown_table(["model", "chains", "method", *heads], cells)
+        f"methods take turns, and figures are medians of {ROUNDS} rounds; ratios are taken within "
+        f"rounds. Compiling is not counted, but what a draw costs beside its {SIZES[0].steps} steps "
+        f"is, and on images beside its {ON_IMAGES}.\n\n"
+        + markdown_table(["model", "chains", "method", *heads], cells)
     )
 
 
