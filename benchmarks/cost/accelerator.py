@@ -169,8 +169,8 @@ def section(folder: Path) -> str:
         f"stage of {WIDTH} channels and batch normalisation; its bare loop is the momentum descent "
         "of optax. The other bare loops are vectorised like the chains. Settings are given, "
         f"methods take turns, and figures are medians of {ROUNDS} rounds; ratios are taken within "
-        f"rounds. Compiling is not counted, but what a draw costs beside its {SIZES[0].steps} steps "
-        f"is, and on images beside its {ON_IMAGES}.\n\n"
+        f"rounds. Compiling is not counted, but what a draw costs beside its {SIZES[0].steps} "
+        f"steps is, and on images beside its {ON_IMAGES}.\n\n"
         + markdown_table(["model", "chains", "method", *heads], cells)
     )
 
