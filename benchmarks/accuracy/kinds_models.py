@@ -196,6 +196,27 @@ def hierarchy(form: str) -> Kind:
     return Kind(model, (group, y))
 
 
+def growth() -> Kind:
+    """Weights of thirty rats in grams over five weeks: effects and slopes, centred."""
+    keys = random.split(_key(14), 3)
+    days = jnp.array([-14.0, -7.0, 0.0, 7.0, 14.0])
+    level = 242 + 14 * random.normal(keys[0], (30, 1))
+    slope = 6.2 + 0.5 * random.normal(keys[1], (30, 1))
+    y = level + slope * days + 6 * random.normal(keys[2], (30, 5))
+
+    def model(days: jax.Array, y: jax.Array) -> None:
+        means = [numpyro.sample("level", dist.Normal(0, 1000))]
+        means.append(numpyro.sample("slope", dist.Normal(0, 100)))
+        spreads = numpyro.sample("spreads", dist.HalfCauchy(jnp.array([50.0, 10.0])).to_event(1))
+        noise = numpyro.sample("noise", dist.HalfCauchy(50))
+        of_rats = dist.Normal(jnp.stack(means)[:, None], spreads[:, None]).expand([2, 30])
+        levels, slopes = numpyro.sample("of_rats", of_rats.to_event(2))
+        weights = levels[:, None] + slopes[:, None] * days
+        numpyro.sample("y", dist.Normal(weights, noise).to_event(2), obs=y)
+
+    return Kind(model, (days, y))
+
+
 def probit() -> Kind:
     """A probit regression."""
     keys = random.split(_key(7), 2)
@@ -292,6 +313,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "horseshoe": horseshoe,
     "hierarchy, centred": lambda: hierarchy("centred"),
     "hierarchy, not centred": lambda: hierarchy("not centred"),
+    "growth in grams, centred": growth,
     "probit": probit,
     "negative binomial": negative_binomial,
     "ordered logit": ordered_logit,
