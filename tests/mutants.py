@@ -454,6 +454,10 @@ MUTANTS = [
         *("adaptation/rescue.py", "*(x[lowest] for x in ends)) | (noise > 0)", "*ends) | True"),
         "adaptation/test_descent.py",
     ),
+    Mutant(
+        *("kernels/draws.py", "scale_mask=None if potential is None else ", "scale_mask=None and "),
+        "models/test_scales.py",
+    ),
     Mutant("models/scales.py", "isinstance(support, _POSITIVE)", "True", "models/test_scales.py"),
     Mutant("adaptation/descent.py", "- 2 * wider", "- 0.5 * wider", "adaptation/test_descent.py"),
     Mutant(
