@@ -441,7 +441,14 @@ MUTANTS = [
     Mutant("adaptation", "low - MARGIN * sd", "low + MARGIN * sd", "adaptation"),
     Mutant("adaptation", "step_size * noise / 2", "2 * step_size * noise", "adaptation"),
     Mutant("adaptation/tune.py", "jnp.sqrt(signal /", "(signal /", "adaptation"),
-    Mutant("adaptation/descent.py", "(sunk | (mass", "((mass", "adaptation/test_descent.py"),
+    Mutant("adaptation/descent.py", "(sunk | has_less", "(has_less", "adaptation/test_descent.py"),
+    Mutant(
+        "adaptation/descent.py", "arrives & narrow", "False & narrow", "adaptation/test_descent.py"
+    ),
+    Mutant(
+        "adaptation/descent.py", "if exact:  #", "if not exact:  #", "adaptation/test_descent.py"
+    ),
+    Mutant("adaptation/descent.py", "room * random.normal", "0 * random.normal", "adaptation"),
     Mutant(
         *("adaptation/descent.py", "descent.starts % 2 == 1", "descent.starts % 2 == 2"),
         "adaptation/test_descent.py",
@@ -459,7 +466,7 @@ MUTANTS = [
         "models/test_scales.py",
     ),
     Mutant("models/scales.py", "isinstance(support, _POSITIVE)", "True", "models/test_scales.py"),
-    Mutant("adaptation/descent.py", "- 2 * wider", "- 0.5 * wider", "adaptation/test_descent.py"),
+    Mutant("adaptation/places.py", "- 2 * wider", "- 0.5 * wider", "adaptation/test_descent.py"),
     Mutant(
         *("adaptation/descent.py", "progress < 1.5 * _ENDS", "progress < 1.0 * _ENDS"),
         "adaptation/test_descent.py",

@@ -27,6 +27,14 @@ from numpyro_contour.adaptation.lbfgs import (
     no_pairs,
     try_step,
 )
+from numpyro_contour.adaptation.places import (
+    Place,
+    has_less_mass,
+    implausible_height,
+    is_deep_in_neck,
+    is_implausible,
+    log_mass,
+)
 from numpyro_contour.adaptation.scaled_adam import Adam, adam_step, at_rest
 from numpyro_contour.adaptation.stage import Stage
 
@@ -56,18 +64,6 @@ _DOUBTS = 5
 _CAREFUL = 0.02
 
 
-class Place(NamedTuple):
-    """Where a descent has come to."""
-
-    #: (d,)
-    position: jax.Array
-    energy: jax.Array
-    #: (d,)
-    gradient: jax.Array
-    #: diagonal of an inverse Hessian, (d,)
-    inverse_curvature: jax.Array
-
-
 class Descent(NamedTuple):
     """The state of a chain's descent."""
 
@@ -89,9 +85,14 @@ class Descent(NamedTuple):
     #: the place of the way that had the most mass around it, and the log of that
     widest: Place
     log_mass: jax.Array
+    #: the place of all ways that had the most
+    widest_of_all: Place
     #: the best of the places where descents have ended, and whether that was on a way down a neck
     best: Place
     best_in_neck: jax.Array
+    #: the lowest end of a descent that held the scales, and whether the next trial is a draw there
+    held_end: Place
+    draws_there: jax.Array
     #: the lowest place of the way by fresh rows, with its energy on the fixed ones, and how many
     #: checks in succession have spoken against going on
     confirmed: Place
@@ -120,52 +121,16 @@ def initial_descent(size: int) -> Descent:
         holds=jnp.zeros((), bool),
         widest=nowhere,
         log_mass=zero - jnp.inf,
+        widest_of_all=nowhere,
         best=nowhere,
         best_in_neck=jnp.zeros((), bool),
+        held_end=nowhere,
+        draws_there=jnp.zeros((), bool),
         confirmed=nowhere,
         doubts=jnp.zeros((), jnp.int32),
         arrived=jnp.zeros((), bool),
         step_size=initial_dual_averaging(jnp.asarray(jnp.log(_CAREFUL), dtype), 1.0),
     )
-
-
-def implausible_height(size: int) -> float:
-    r"""Nats above a posterior's lowest energy at which it has no draws, :math:`20 + 2d`.
-
-    Energies of draws are :math:`\chi^2_d / 2` above the lowest one where the posterior is about a
-    Gaussian. That they are by 2 d + 20 has a probability below :math:`e^{-15 - 0.8 d}`.
-    """
-    return 20.0 + 2.0 * size
-
-
-def log_room(inverse_curvature: jax.Array) -> jax.Array:
-    """The logarithm of the room around a place, but for a constant, by its inverse curvatures."""
-    return 0.5 * jnp.sum(jnp.log(inverse_curvature), -1)
-
-
-def is_implausible(
-    energy: jax.Array,
-    inverse_curvature: jax.Array,
-    lowest: jax.Array,
-    inverse_curvature_there: jax.Array,
-) -> jax.Array:
-    """Whether a place can have no part of a posterior that has another place.
-
-    It lies beyond the plausible height, also after the volume around it, by the two diagonals of
-    inverse curvatures, is counted: a narrow neck is deeper than the wide mode that it leads out of.
-    It is counted twice: a chain that walks in a neck tells of a room that is too wide.
-
-    Args:
-        energy: the energy of the place, in nats.
-        inverse_curvature: the inverse curvatures there, (d,).
-        lowest: the energy of the other place.
-        inverse_curvature_there: those of the other place, (d,).
-    """
-    limit = implausible_height(inverse_curvature.shape[-1])
-    height = energy - lowest
-    wider = log_room(inverse_curvature) - log_room(inverse_curvature_there)
-    # A place without a finite energy is implausible wherever there is another.
-    return ~(jnp.minimum(height, height - 2 * wider) <= limit) & jnp.isfinite(lowest)
 
 
 def _where_free(descent: Descent, gradient: jax.Array, scale_mask: np.ndarray | None) -> jax.Array:
@@ -216,7 +181,12 @@ def next_trial(
     start = random.uniform(key, position.shape, position.dtype, -2.0, 2.0)
     if scale_mask is not None:
         start = jnp.where(scale_mask & descent.holds, jnp.abs(start), start)
-    return trial, jnp.where(by_pairs & descent.starts_anew, start, y), adam
+        # What is narrow in a neck is cold: a draw has the room of all coordinates but the scales.
+        room = jnp.where(scale_mask, 0.0, jnp.sqrt(descent.held_end.inverse_curvature))
+        moved_by = room * random.normal(random.fold_in(key, 1), position.shape, position.dtype)
+        start = jnp.where(descent.draws_there, descent.held_end.position + moved_by, start)
+    begins = descent.starts_anew | descent.draws_there
+    return trial, jnp.where(by_pairs & begins, start, y), adam
 
 
 def after_trial(
@@ -246,7 +216,8 @@ def after_trial(
         scale_mask: which coordinates are logarithms of scales, (d,). None (default) for none.
     """
     size = here.position.shape[-1]
-    anew = descent.starts_anew
+    drawn = descent.draws_there
+    anew = descent.starts_anew | drawn
     begins = ~anew & (descent.gradients == 0)
     confirmed = jax.tree.map(lambda a, b: jnp.where(begins, a, b), here, descent.confirmed)
     doubts = jnp.where(anew, 0, descent.doubts)
@@ -267,18 +238,19 @@ def after_trial(
 
     # Down a neck the energy falls for ever, and the mass around it goes to nothing.
     told = ~anew & (jnp.sum(lbfgs.products > 0) >= PAIRS // 2)
-    mass = -now.energy + log_room(now.inverse_curvature)
-    mass = jnp.where(told, jnp.nan_to_num(mass, nan=-jnp.inf), -jnp.inf)
-    log_mass = jnp.where(anew, -jnp.inf, descent.log_mass)
+    mass = jnp.where(told, jnp.nan_to_num(log_mass(now), nan=-jnp.inf), -jnp.inf)
+    most = jnp.where(anew, -jnp.inf, descent.log_mass)
     gradients = jnp.where(anew, 0, descent.gradients + 1)
     looks = gradients % _LOOKS == 0
     by_little = descent.marked - now.energy < _SLOW_FALL * size
     slow = jnp.where(looks, by_little, descent.slow & by_little & ~anew)
     sunk = descent.widest.energy - now.energy > implausible_height(size)
-    in_neck = slow & told & (mass < log_mass) & (sunk | (mass < log_mass - 10 - size))
+    in_neck = slow & told & (mass < most) & (sunk | has_less_mass(mass, most, size))
     marked = jnp.where(looks, now.energy, descent.marked)
-    widest = jax.tree.map(lambda a, b: jnp.where(mass > log_mass, a, b), now, descent.widest)
-    log_mass = jnp.maximum(mass, log_mass)
+    widest = jax.tree.map(lambda a, b: jnp.where(mass > most, a, b), now, descent.widest)
+    most = jnp.maximum(mass, most)
+    wider = mass > log_mass(descent.widest_of_all)
+    widest_of_all = jax.tree.map(lambda a, b: jnp.where(wider, a, b), now, descent.widest_of_all)
     now = jax.tree.map(lambda a, b: jnp.where(in_neck, a, b), widest, now)
 
     late = progress >= _ENDS_AT[exact]
@@ -287,10 +259,12 @@ def after_trial(
     ends = ~(anew & ~finite) & ((waited >= _PATIENCE) | late | in_neck | (doubts >= _DOUBTS))
     # A descent that held the scales is the beginning of one that does not.
     frees = descent.holds & ends & ~late
+    lowest = frees & (now.energy < descent.held_end.energy)
+    held_end = jax.tree.map(lambda a, b: jnp.where(lowest, a, b), now, descent.held_end)
     ends &= ~frees
     lbfgs = jax.tree.map(lambda a, b: jnp.where(frees, a, b), no_pairs(size), lbfgs)
     level, marked = (jnp.where(frees, jnp.inf, x) for x in (level, marked))
-    log_mass = jnp.where(frees, -jnp.inf, log_mass)
+    most = jnp.where(frees, -jnp.inf, most)
     doubts, gradients = (jnp.where(frees, 0, x) for x in (doubts, gradients))
     fits_rows = ends & (doubts > 1)
     now = jax.tree.map(lambda a, b: jnp.where(fits_rows, a, b), confirmed, now)
@@ -300,13 +274,22 @@ def after_trial(
     first = ~jnp.isfinite(old.energy)
     of_old, of_now = ((x.energy, x.inverse_curvature) for x in (old, now))
     bottom = descent.best_in_neck & ~in_neck & ~is_implausible(*of_now, *of_old)
+    bottom &= ~is_deep_in_neck(now, old)
     better = first | bottom | is_implausible(*of_old, *of_now)
     # Rows that a descent can go through do not tell which of two places is better.
     better &= jnp.isfinite(now.energy) & (first | ~fits_rows)
     best = jax.tree.map(lambda a, b: jnp.where(ends & better, a, b), now, old)
     more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact]) & ~fits_rows
-    known = jnp.isfinite(best.energy)
-    arrived = descent.arrived | (((ends & ~more) | (anew & ~finite & late)) & known)
+    best_in_neck = jnp.where(ends & better, in_neck, descent.best_in_neck)
+    arrives = ((ends & ~more) | (anew & ~finite & late)) & jnp.isfinite(best.energy)
+    # Only a long walk leads out of a neck. It begins elsewhere, at a draw where scales were held.
+    narrow = best_in_neck
+    if exact:  # few rows that are fitted have more mass, and say nothing
+        narrow |= is_deep_in_neck(best, widest_of_all)
+    draws_there = arrives & narrow & jnp.isfinite(held_end.energy) & ~drawn
+    arrived = descent.arrived | (arrives & ~draws_there) | drawn
+    there = there._replace(inverse_curvature=held_end.inverse_curvature)
+    best = jax.tree.map(lambda a, b: jnp.where(drawn & finite, a, b), there, best)
     now = jax.tree.map(lambda a, b: jnp.where(arrived, a, b), best, now)
     return descent._replace(
         lbfgs=lbfgs,
@@ -320,9 +303,12 @@ def after_trial(
         holds=jnp.where(ends, descent.starts % 2 == 1, descent.holds & ~frees)
         & (scale_mask is not None),
         widest=widest,
-        log_mass=log_mass,
+        log_mass=most,
+        widest_of_all=widest_of_all,
         best=best,
-        best_in_neck=jnp.where(ends & better, in_neck, descent.best_in_neck),
+        best_in_neck=best_in_neck,
+        held_end=held_end,
+        draws_there=draws_there,
         confirmed=confirmed,
         doubts=doubts,
         arrived=arrived,

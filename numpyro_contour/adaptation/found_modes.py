@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from numpyro_contour.adaptation.descent import Place
 from numpyro_contour.adaptation.mode_search import MOST_FULL_SHAPE, Shape
+from numpyro_contour.adaptation.places import Place
 from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation
 from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times

@@ -10,7 +10,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.adaptation.descent import Descent, Place, implausible_height
+from numpyro_contour.adaptation.descent import Descent
+from numpyro_contour.adaptation.places import Place, implausible_height
 
 # Gradients from one check to the next.
 _EVERY = 10
@@ -21,7 +22,7 @@ _RISE = 4.0
 
 def is_due(descent: Descent) -> jax.Array:
     """Whether the next step of a descent on fixed rows is a check instead."""
-    return ~descent.starts_anew & (descent.gradients % _EVERY == _EVERY - 1)
+    return ~(descent.starts_anew | descent.draws_there) & (descent.gradients % _EVERY == _EVERY - 1)
 
 
 def after_check(descent: Descent, here: Place, energy: jax.Array, confirmed: jax.Array) -> Descent:

@@ -13,7 +13,6 @@ from jax import lax, random
 
 from numpyro_contour.adaptation.descent import (
     Descent,
-    Place,
     after_trial,
     fixed_rows,
     goes_by_pairs,
@@ -24,6 +23,7 @@ from numpyro_contour.adaptation.frames import Products, with_products, with_swee
 from numpyro_contour.adaptation.fresh_rows import after_check, is_due
 from numpyro_contour.adaptation.lbfgs import Trial, inverse_curvatures
 from numpyro_contour.adaptation.moments import Moments, no_moments, welford
+from numpyro_contour.adaptation.places import Place
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rows import Rows, with_row
 from numpyro_contour.adaptation.scaled_adam import Adam

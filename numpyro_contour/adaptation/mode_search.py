@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from numpyro_contour.adaptation.descent import Place
 from numpyro_contour.adaptation.lbfgs import (
     Lbfgs,
     Point,
@@ -17,6 +16,7 @@ from numpyro_contour.adaptation.lbfgs import (
     no_pairs,
     try_step,
 )
+from numpyro_contour.adaptation.places import Place
 from numpyro_contour.core.arrays.decompositions import eigh
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from numpyro_contour.adaptation.descent import is_implausible
+from numpyro_contour.adaptation.places import is_implausible
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.arrays.entries import entries
