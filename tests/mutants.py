@@ -443,12 +443,17 @@ MUTANTS = [
     Mutant("adaptation/tune.py", "jnp.sqrt(signal /", "(signal /", "adaptation"),
     Mutant("adaptation/descent.py", "(sunk | has_less", "(has_less", "adaptation/test_descent.py"),
     Mutant(
-        "adaptation/descent.py", "arrives & narrow", "False & narrow", "adaptation/test_descent.py"
+        "adaptation/descent.py",
+        "narrow &= arrives &",
+        "narrow &= False &",
+        "adaptation/test_descent.py",
     ),
     Mutant(
         "adaptation/descent.py", "if exact:  #", "if not exact:  #", "adaptation/test_descent.py"
     ),
-    Mutant("adaptation/descent.py", "room * random.normal", "0 * random.normal", "adaptation"),
+    Mutant(
+        "adaptation/descent.py", "(other, mode", "(jnp.nan, mode", "kernels/test_jumping_kernels.py"
+    ),
     Mutant(
         *("adaptation/descent.py", "descent.starts % 2 == 1", "descent.starts % 2 == 2"),
         "adaptation/test_descent.py",

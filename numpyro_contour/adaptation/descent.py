@@ -90,9 +90,11 @@ class Descent(NamedTuple):
     #: the best of the places where descents have ended, and whether that was on a way down a neck
     best: Place
     best_in_neck: jax.Array
-    #: the lowest end of a descent that held the scales, and whether the next trial is a draw there
+    #: where the other descents have ended, NaN where that is no bottom of a plausible energy,
+    #: (STARTS - 1, d)
+    other_ends: jax.Array
+    #: the lowest end of a descent that held the scales
     held_end: Place
-    draws_there: jax.Array
     #: the lowest place of the way by fresh rows, with its energy on the fixed ones, and how many
     #: checks in succession have spoken against going on
     confirmed: Place
@@ -124,8 +126,8 @@ def initial_descent(size: int) -> Descent:
         widest_of_all=nowhere,
         best=nowhere,
         best_in_neck=jnp.zeros((), bool),
+        other_ends=jnp.full((STARTS - 1, size), jnp.nan, dtype),
         held_end=nowhere,
-        draws_there=jnp.zeros((), bool),
         confirmed=nowhere,
         doubts=jnp.zeros((), jnp.int32),
         arrived=jnp.zeros((), bool),
@@ -181,12 +183,7 @@ def next_trial(
     start = random.uniform(key, position.shape, position.dtype, -2.0, 2.0)
     if scale_mask is not None:
         start = jnp.where(scale_mask & descent.holds, jnp.abs(start), start)
-        # What is narrow in a neck is cold: a draw has the room of all coordinates but the scales.
-        room = jnp.where(scale_mask, 0.0, jnp.sqrt(descent.held_end.inverse_curvature))
-        moved_by = room * random.normal(random.fold_in(key, 1), position.shape, position.dtype)
-        start = jnp.where(descent.draws_there, descent.held_end.position + moved_by, start)
-    begins = descent.starts_anew | descent.draws_there
-    return trial, jnp.where(by_pairs & begins, start, y), adam
+    return trial, jnp.where(by_pairs & descent.starts_anew, start, y), adam
 
 
 def after_trial(
@@ -216,8 +213,7 @@ def after_trial(
         scale_mask: which coordinates are logarithms of scales, (d,). None (default) for none.
     """
     size = here.position.shape[-1]
-    drawn = descent.draws_there
-    anew = descent.starts_anew | drawn
+    anew = descent.starts_anew
     begins = ~anew & (descent.gradients == 0)
     confirmed = jax.tree.map(lambda a, b: jnp.where(begins, a, b), here, descent.confirmed)
     doubts = jnp.where(anew, 0, descent.doubts)
@@ -279,17 +275,21 @@ def after_trial(
     # Rows that a descent can go through do not tell which of two places is better.
     better &= jnp.isfinite(now.energy) & (first | ~fits_rows)
     best = jax.tree.map(lambda a, b: jnp.where(ends & better, a, b), now, old)
+    other = jnp.where(better, old.position, now.position)
+    is_bottom = ~jnp.where(better, descent.best_in_neck, in_neck) & ~fits_rows
+    is_bottom &= ~is_implausible(*of_old, *of_now) & ~is_implausible(*of_now, *of_old)
+    number = jnp.where(ends & ~first & is_bottom, descent.starts - 2, STARTS)
+    other_ends = descent.other_ends.at[number].set(other, mode="drop")
     more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact]) & ~fits_rows
     best_in_neck = jnp.where(ends & better, in_neck, descent.best_in_neck)
     arrives = ((ends & ~more) | (anew & ~finite & late)) & jnp.isfinite(best.energy)
-    # Only a long walk leads out of a neck. It begins elsewhere, at a draw where scales were held.
+    arrived = descent.arrived | arrives
+    # Only a long walk leads out of a neck: it begins where scales were held instead.
     narrow = best_in_neck
     if exact:  # few rows that are fitted have more mass, and say nothing
         narrow |= is_deep_in_neck(best, widest_of_all)
-    draws_there = arrives & narrow & jnp.isfinite(held_end.energy) & ~drawn
-    arrived = descent.arrived | (arrives & ~draws_there) | drawn
-    there = there._replace(inverse_curvature=held_end.inverse_curvature)
-    best = jax.tree.map(lambda a, b: jnp.where(drawn & finite, a, b), there, best)
+    narrow &= arrives & jnp.isfinite(held_end.energy)
+    best = jax.tree.map(lambda a, b: jnp.where(narrow, a, b), held_end, best)
     now = jax.tree.map(lambda a, b: jnp.where(arrived, a, b), best, now)
     return descent._replace(
         lbfgs=lbfgs,
@@ -307,8 +307,8 @@ def after_trial(
         widest_of_all=widest_of_all,
         best=best,
         best_in_neck=best_in_neck,
+        other_ends=other_ends,
         held_end=held_end,
-        draws_there=draws_there,
         confirmed=confirmed,
         doubts=doubts,
         arrived=arrived,

@@ -22,7 +22,7 @@ _RISE = 4.0
 
 def is_due(descent: Descent) -> jax.Array:
     """Whether the next step of a descent on fixed rows is a check instead."""
-    return ~(descent.starts_anew | descent.draws_there) & (descent.gradients % _EVERY == _EVERY - 1)
+    return ~descent.starts_anew & (descent.gradients % _EVERY == _EVERY - 1)
 
 
 def after_check(descent: Descent, here: Place, energy: jax.Array, confirmed: jax.Array) -> Descent:

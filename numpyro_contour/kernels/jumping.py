@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax, random
 
 from numpyro_contour import checks
+from numpyro_contour.adaptation.descent import Descent
 from numpyro_contour.adaptation.found_modes import (
     FoundModes,
     is_known,
@@ -160,6 +161,9 @@ def search(
         # The rows of a minibatch are the same for all.
         key = random.fold_in(after.rng_key[0], 3)
         visited = jax.vmap(method.visited)(after.sampler).position
+        if telling is None:
+            made = found.descents // descents
+            visited = _with_other_ends(visited, after.warmup.tuning.descent, made)
         if relabel is not None:
             keys = random.split(random.fold_in(after.rng_key[0], 4), visited.shape[:2])
             visited = jnp.concatenate([visited, jax.vmap(jax.vmap(relabel))(keys, visited)], 1)
@@ -206,6 +210,24 @@ def search(
         return found._replace(descents=found.descents + new.size)
 
     return lax.cond(due, searched, lambda x: x, known)
+
+
+def _with_other_ends(visited: jax.Array, descent: Descent, made: jax.Array) -> jax.Array:
+    """The places of the chains, where searches after the first begin at the ends of descents.
+
+    A chain stays at the first of them that is plausible. What the others have come to may be
+    another mode, which no chain need be in.
+
+    Args:
+        visited: where the chains are, (chains, replicas, d).
+        descent: the descents of all chains.
+        made: ways down so far from where chains were.
+    """
+    number = made // math.prod(visited.shape[:2]) - 1
+    ends = descent.other_ends
+    there = jnp.take(ends, jnp.clip(number, 0, ends.shape[1] - 1), axis=1)
+    usable = (number >= 0) & (number < ends.shape[1]) & jnp.isfinite(there).all(-1)
+    return visited.at[:, 0].set(jnp.where(usable[:, None], there, visited[:, 0]))
 
 
 def _looked_at_anew(

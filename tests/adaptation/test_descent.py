@@ -304,7 +304,7 @@ def test_states_that_are_not_centred_at_their_means_are_not_driven_together():
 
 
 @pytest.mark.slow
-def test_a_walk_begins_at_a_draw_where_every_descent_goes_down_a_neck():
+def test_a_walk_begins_where_scales_were_held_if_every_descent_goes_down_a_neck():
     """A random walk of a hundred states: no bottom is near the posterior, and a neck on each side.
 
     Either all states are equal and the scale of moves is nothing, or they are the data and the
@@ -323,7 +323,7 @@ def test_a_walk_begins_at_a_draw_where_every_descent_goes_down_a_neck():
 
     chains, _ = descend(walk, uniform_starts(50, 103), 4000, scale_mask=np.arange(103) < 2)
     log_scale, log_noise = np.asarray(chains.position)[:, :2].T
-    # The posterior has -1.3 +- .2 and -.8 +- .1. Without the draws 34 of 50 are in a neck.
+    # The posterior has -1.3 +- .2 and -.8 +- .1. 34 of 50 are in a neck if it begins there.
     there = (abs(log_scale + 1.3) < 1) & (abs(log_noise + 0.8) < 0.4)
     assert there.mean() > 0.95, (log_scale, log_noise)
 

@@ -68,6 +68,24 @@ def test_masses_of_modes_that_no_chain_climbs_between(name, settings):
 
 
 @pytest.mark.slow
+def test_a_mode_that_only_another_descent_has_come_to_is_known():
+    # All chains begin in one mode, stay there, and further descents begin between the two.
+    chains = 5
+    mcmc = run(
+        SGLD(potential_fn=two_normals),
+        np.full((chains, SIZE), -5.0),
+        100,
+        num_chains=chains,
+        chain_method="vectorized",
+    )
+    found = shares(mcmc, lambda x: x.sum(-1) > 0)
+    error = found.std(ddof=1) / chains**0.5
+    # A mode that is not found has a share of 0.
+    assert abs(found.mean() - MASS) < 4.6 * error + 0.01, (found.mean(), error)  # t with 4 degrees
+    assert error < 0.05
+
+
+@pytest.mark.slow
 def test_one_chain_alone_finds_modes_and_jumps():
     # No two chains share a list here: the other mode is found from above its own barrier.
     comb = lambda x: 0.5 * (x / 4) ** 2 - 3 * jnp.cos(x)
