@@ -217,6 +217,26 @@ def growth() -> Kind:
     return Kind(model, (days, y))
 
 
+def states() -> Kind:
+    """A random walk of a hundred states, not seen without noise, centred."""
+    keys = random.split(_key(15), 2)
+    walk = 5 + jnp.cumsum(0.3 * random.normal(keys[0], (100,)))
+    y = walk + 0.5 * random.normal(keys[1], (100,))
+
+    def model(y: jax.Array) -> None:
+        scale = numpyro.sample("scale", dist.HalfNormal(1))
+        noise = numpyro.sample("noise", dist.HalfNormal(1))
+        first = numpyro.sample("first", dist.Normal(0, 10))
+        state = numpyro.sample(
+            "state", dist.ImproperUniform(dist.constraints.real_vector, (), (100,))
+        )
+        moves = jnp.diff(state, prepend=first)
+        numpyro.factor("moves", dist.Normal(0, scale).log_prob(moves).sum())
+        numpyro.sample("y", dist.Normal(state, noise), obs=y)
+
+    return Kind(model, (y,))
+
+
 def probit() -> Kind:
     """A probit regression."""
     keys = random.split(_key(7), 2)
@@ -314,6 +334,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "hierarchy, centred": lambda: hierarchy("centred"),
     "hierarchy, not centred": lambda: hierarchy("not centred"),
     "growth in grams, centred": growth,
+    "states in time, centred": states,
     "probit": probit,
     "negative binomial": negative_binomial,
     "ordered logit": ordered_logit,
