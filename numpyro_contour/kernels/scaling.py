@@ -19,8 +19,9 @@ from numpyro_contour.kernels.moves import FoundStep, Moves
 from numpyro_contour.schedules import Schedule, as_schedule
 
 # The most coordinates whose preconditioner is dense without being asked for: up to there a step
-# takes at most 1.15 times as long.
-_MOST_COORDINATES = 50
+# takes at most half as long again, by the gradient of a cheap model, and in a hundred or two scales,
+# effects and columns are as correlated as in a few.
+_MOST_COORDINATES = 250
 
 #: the forms of a preconditioner that is found in the warm-up
 FORMS = ("diag", "low-rank", "dense")

@@ -33,8 +33,8 @@ class SGLD(Kernel):
             diagonal and up to eight directions, in many coordinates; or the diagonal of M, a pytree
             like z; "identity"; "rmsprop", running means of squared gradients with decay
             0.99 (pSGLD), which needs `step_size`; or None (default). It is then 1 where the step
-            size is given, and else a diagonal, or dense in up to 50 coordinates where a diagonal
-            leaves a condition number of at least 10 (100 for kernels that move between modes).
+            size is given, and else a diagonal, or dense in up to 250 coordinates where a diagonal
+            leaves a condition number of at least 10 (30 for kernels that move between modes).
         curvature_correction: whether "rmsprop" adds the drift that its dependence on the position
             asks for. Defaults to False.
         temperature: :math:`\tau \ge 0`, a number or a schedule. Defaults to 1.

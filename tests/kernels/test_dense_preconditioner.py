@@ -208,7 +208,8 @@ def condition_left(name, size=3, condition=30.0, **arguments):
     covariance = (1 - share) * np.eye(size) + share
     root = jnp.asarray(np.linalg.cholesky(np.linalg.inv(covariance)).T, jnp.float32)
     kernel = getattr(numpyro_contour, name)(
-        potential_fn=lambda x: 0.5 * jnp.sum((root @ x) ** 2), num_steps=20, **arguments
+        potential_fn=lambda x: 0.5 * jnp.sum((root @ x) ** 2),
+        **{"num_steps": 20, **arguments},
     )
     mcmc = models.run(kernel, 0, warmup=200, samples=1, init_params=jnp.ones(size))
     tuning = mcmc.last_state.warmup.tuning
@@ -224,7 +225,7 @@ def condition_left(name, size=3, condition=30.0, **arguments):
     [
         in_third_tier("SGLD", 3.0, False),
         ("SGLD", 30.0, True),
-        in_third_tier("ContourSGLD", 30.0, False),
+        in_third_tier("ContourSGLD", 15.0, False),
         in_third_tier("ContourSGLD", 1000.0, True),
     ],
 )
@@ -237,10 +238,16 @@ def test_by_default_it_is_dense_where_a_diagonal_leaves_much(name, condition, tu
 
 
 @pytest.mark.slow
+def test_it_is_dense_in_a_hundred_coordinates_too():
+    left = condition_left("ContourSGLD", size=120, condition=400.0, num_steps=100, jumps=False)
+    assert left < 1.05
+
+
+@pytest.mark.slow
 def test_diag_by_name_and_many_coordinates_stay_diagonal():
     np.testing.assert_allclose(condition_left("SGLD", preconditioner="diag"), 30.0, rtol=0.2)
     settings = {}
-    for form, size, turnable in ((None, 50, True), (None, 51, False), ("diag", 50, False)):
+    for form, size, turnable in ((None, 250, True), (None, 251, False), ("diag", 50, False)):
         kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner=form)
         state = kernel.init(jax.random.key(0), 100, jnp.zeros(size))
         assert bool(state.warmup.tuning.frame) == turnable

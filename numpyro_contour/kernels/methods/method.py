@@ -70,8 +70,8 @@ class Method(ABC):
     steps_a_draw = 100
     #: the condition number that a diagonal preconditioner has to leave for a dense one to be taken
     #: by default. One mode decides of it, and others that lie differently pay: on two normals of
-    #: correlations .9 and -.9, contour crosses with a diagonal only
-    turns_from: float = 100.0
+    #: correlations .9 and -.9, where it is 19, contour crosses with a diagonal only
+    turns_from: float = 30.0
     #: the state's fields that are collected for each draw
     fields: tuple[str, ...] = (
         "z",
