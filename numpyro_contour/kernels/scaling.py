@@ -18,9 +18,8 @@ from numpyro_contour.core.diffusions import Diffusion, rmsprop, whitened
 from numpyro_contour.kernels.moves import FoundStep, Moves
 from numpyro_contour.schedules import Schedule, as_schedule
 
-# The most coordinates whose preconditioner is dense without being asked for: up to there a step
-# takes at most half as long again, by the gradient of a cheap model, and in a hundred or two scales,
-# effects and columns are as correlated as in a few.
+# The most coordinates whose preconditioner is dense without being asked for: up to there a step of
+# a cheap model takes at most half as long again, and a diagonal may need ten times the steps.
 _MOST_COORDINATES = 250
 
 #: the forms of a preconditioner that is found in the warm-up
