@@ -237,6 +237,34 @@ def states() -> Kind:
     return Kind(model, (y,))
 
 
+def neighbours() -> Kind:
+    """Counts in sixty districts on a ring, with an effect of each and one that neighbours share."""
+    keys = random.split(_key(16), 3)
+    here = jnp.arange(60)
+    expected = jnp.exp(3 + 0.5 * random.normal(keys[0], (60,)))
+    log_rate = 0.2 + 0.4 * jnp.sin(here * 4 * jnp.pi / 60) + 0.1 * random.normal(keys[1], (60,))
+    counts = random.poisson(keys[2], expected * jnp.exp(log_rate))
+    links = 2 * jnp.eye(60) - jnp.eye(60)[here - 1] - jnp.eye(60)[:, here - 1]
+    # Riebler et al. (2016): shared effects are scaled to a typical variance of 1.
+    size = jnp.exp(jnp.mean(jnp.log(jnp.diag(jnp.linalg.pinv(links)))))
+
+    def model(expected: jax.Array, counts: jax.Array) -> None:
+        level = numpyro.sample("level", dist.Normal(0, 1))
+        spread = numpyro.sample("spread", dist.HalfNormal(1))
+        share = numpyro.sample("share", dist.Beta(0.5, 0.5))
+        own = numpyro.sample("own", dist.Normal(0, 1).expand([60]).to_event(1))
+        shared = numpyro.sample(
+            "shared", dist.ImproperUniform(dist.constraints.real_vector, (), (60,))
+        )
+        numpyro.factor("links", -0.5 * jnp.sum((shared - jnp.roll(shared, 1)) ** 2))
+        numpyro.factor("sum", dist.Normal(0, 0.06).log_prob(jnp.sum(shared)))
+        effect = jnp.sqrt(1 - share) * own + jnp.sqrt(share / size) * shared
+        rate = expected * jnp.exp(level + spread * effect)
+        numpyro.sample("counts", dist.Poisson(rate), obs=counts)
+
+    return Kind(model, (expected, counts))
+
+
 def probit() -> Kind:
     """A probit regression."""
     keys = random.split(_key(7), 2)
@@ -335,6 +363,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "hierarchy, not centred": lambda: hierarchy("not centred"),
     "growth in grams, centred": growth,
     "states in time, centred": states,
+    "neighbours, BYM2": neighbours,
     "probit": probit,
     "negative binomial": negative_binomial,
     "ordered logit": ordered_logit,

@@ -42,15 +42,23 @@ def energy_noise(evidence: Evidence) -> list[Verdict]:
         f"Subsampling moves the potential energy of chain {chain} by {nats[chain]:.3g} nats, "
         f"{bins[chain]:.2g} bins (limit {most:g}{' nats' if by_nats else ''})."
     )
-    in_use = evidence.per_chain("warmup", "control_variate")
     which = "`energy='full'` or larger minibatches"
-    if in_use is None or not in_use.any():
+    if _may_ask_for_control_variate(evidence):
         which += ", or `energy='control_variate'`"
     advice = (
         "Lower barriers drown in it, and what chains agree on may be one mode of several: use "
         f"{which}.{_refused_passes(evidence)}"
     )
     return [verdict("energy noise", figure, most, figure > most, words, advice)]
+
+
+def _may_ask_for_control_variate(evidence: Evidence) -> bool:
+    in_use = evidence.per_chain("warmup", "control_variate")
+    if in_use is not None:
+        return not in_use.any()
+    # A run to which nothing was given has one wherever the model can be expanded.
+    given = {name: evidence.settings.get(name) for name in ("energy", "step_size")}
+    return given != {"energy": "None", "step_size": "tuned"}
 
 
 def anchors(evidence: Evidence) -> list[Verdict]:

@@ -307,6 +307,14 @@ def test_energy_noise_with_a_control_variate_is_not_mended_by_one():
     assert "control_variate" not in of(noise_checks.energy_noise, groups)["energy noise"].advice
 
 
+def test_energy_noise_where_the_model_cannot_have_a_control_variate():
+    settings = {"energy": "None", "step_size": "tuned"}
+    groups = healthy(energy_noise=np.full((CHAINS, DRAWS), 30.0), **settings)
+    assert "control_variate" not in of(noise_checks.energy_noise, groups)["energy noise"].advice
+    groups["sample_stats"].attrs["energy"] = "minibatch"
+    assert "control_variate" in of(noise_checks.energy_noise, groups)["energy noise"].advice
+
+
 def test_energy_noise_that_was_not_measured():
     groups = healthy(potential_energy_estimate=np.zeros((CHAINS, DRAWS)))
     assert of(noise_checks.energy_noise, groups)["energy noise"].outcome == "not checked"
