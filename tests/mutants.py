@@ -385,6 +385,18 @@ MUTANTS = [
         _NORMALISER,
     ),
     Mutant(
+        "kernels/scaling.py",
+        "_MOST_COORDINATES = 250",
+        "_MOST_COORDINATES = 50",
+        "kernels/test_dense_preconditioner.py",
+    ),
+    Mutant(
+        "diagnosis/noise_checks.py",
+        "return given != {",
+        "return True or {",
+        "diagnosis/test_diagnose.py",
+    ),
+    Mutant(
         "kernels/methods/contour.py",
         "log_weight=window.log_weight + log_z",
         "log_weight=window.log_weight",
