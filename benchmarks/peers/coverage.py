@@ -199,6 +199,13 @@ def section(rows: dict[str, dict[str, Any]]) -> str:
     ]
     total = np.sum([row["verdicts"] for row in rows.values()], axis=0)
     near, wrong = total[:2].sum(), total[2:].sum()
+    allowed = [name for name, row in ordered(rows) if "runs" in row]
+    is_older = (
+        f" The runs on {'; '.join(allowed)} are judged so; those on the others are older, and are "
+        "judged without that allowance."
+        if len(allowed) < len(rows)
+        else ""
+    )
     return (
         "## Are the reported errors right?\n\n"
         f"On each posterior there are {REPLICATES} runs of `ContourSGLD`, each with starts and a "
@@ -219,7 +226,7 @@ def section(rows: dict[str, dict[str, Any]]) -> str:
         f"modes are alike, {variation_by_chance(np.full(2, 1 / 2), CHAINS * DRAWS):.3f} for two). "
         f"Of {near} right runs {total[1]} are called bad, and of {wrong} wrong ones {total[3]}. "
         "The last columns are medians over runs: the largest error of a mean, the largest of a "
-        "standard deviation as a ratio, and the total variation.\n\n"
+        f"standard deviation as a ratio, and the total variation.{is_older}\n\n"
         + markdown_table(
             [
                 *("posterior", "right, faultless", "right, bad", "wrong, faultless", "wrong, bad"),
