@@ -391,6 +391,12 @@ MUTANTS = [
         "kernels/test_dense_preconditioner.py",
     ),
     Mutant(
+        "kernels/methods/method.py",
+        "turns_from: float = 30.0",
+        "turns_from: float = 100.0",
+        "kernels/test_dense_preconditioner.py",
+    ),
+    Mutant(
         "diagnosis/noise_checks.py",
         "return given != {",
         "return True or {",

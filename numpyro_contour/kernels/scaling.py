@@ -18,8 +18,9 @@ from numpyro_contour.core.diffusions import Diffusion, rmsprop, whitened
 from numpyro_contour.kernels.moves import FoundStep, Moves
 from numpyro_contour.schedules import Schedule, as_schedule
 
-# The most coordinates whose preconditioner is dense without being asked for: up to there a step of
-# a cheap model takes at most half as long again, and a diagonal may need ten times the steps.
+# The most coordinates whose preconditioner is dense without being asked for. A step of a cheap
+# model takes 1.4 times as long in 200 and 1.8 times in 300, but ordinary models of a hundred are
+# wrong by more than a standard deviation with a diagonal (BYM2 in benchmarks/accuracy/kinds.py).
 _MOST_COORDINATES = 250
 
 #: the forms of a preconditioner that is found in the warm-up
