@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from numpyro_contour.adaptation.mode_search import MOST_FULL_SHAPE, Shape
+from numpyro_contour.adaptation.mode_slots import slot_for
 from numpyro_contour.adaptation.places import Place
 from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation
@@ -87,7 +88,7 @@ def is_known(modes: Modes, bottom: Place) -> jax.Array:
 def with_modes(
     found: FoundModes, shapes: Shape, temperature: jax.Array, energy_at: EnergyAt
 ) -> FoundModes:
-    """The modes with those of descents that are new, in free slots or in place of lesser ones.
+    """The modes with those of descents that are new, in free slots or in place of others, see `slot_for`.
 
     Args:
         found: the modes so far.
@@ -99,8 +100,9 @@ def with_modes(
     def add(found: FoundModes, shape: Shape) -> tuple[FoundModes, None]:
         new = shape.arrived & ~_is_near(found.modes, shape)
         log_mass = shape.log_volume - shape.energy / temperature
-        slot = jnp.argmin(found.log_mass)
-        new &= log_mass > found.log_mass[slot]
+        as_mode = jax.tree.map(lambda x: x[None], _own(shape))
+        slot, taken = slot_for(found.modes, found.log_mass, as_mode, log_mass)
+        new &= taken
 
         def added(found: FoundModes) -> FoundModes:
             mode, apart = _compared(found.modes, shape, temperature, energy_at)
@@ -165,6 +167,12 @@ def _is_near(modes: Modes, shape: Shape) -> jax.Array:
     return jnp.any(modes.known & (jnp.minimum(there, here) < _APART**2))
 
 
+def _own(shape: Shape) -> Modes:
+    """A mode by its own shape."""
+    known, log_share = jnp.ones((), bool), jnp.zeros_like(shape.log_volume)
+    return Modes(known, shape.mean, shape.factor, shape.inverse, shape.log_volume, log_share)
+
+
 def _compared(
     modes: Modes, shape: Shape, temperature: jax.Array, energy_at: EnergyAt
 ) -> tuple[Modes, jax.Array]:
@@ -174,9 +182,7 @@ def _compared(
     stopped early has none on its way to the bottom.
     """
     size, dtype = shape.mean.shape[-1], shape.mean.dtype
-    known = jnp.ones((), bool)
-    log_share = jnp.zeros_like(shape.log_volume)
-    own = Modes(known, shape.mean, shape.factor, shape.inverse, shape.log_volume, log_share)
+    own = _own(shape)
     squares = jnp.sum(standardised(modes, shape.mean) ** 2, -1)
     neighbour = modes.mean[jnp.argmin(jnp.where(modes.known, squares, jnp.inf))]
     shares = np.linspace(0, 1, _ON_THE_WAY).astype(dtype)[:, None]

@@ -14,7 +14,7 @@ from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evaluate, next_step_size
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.core.samplers.known_modes import Map, Modes, image
-from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate
+from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate, sides
 from numpyro_contour.schedules import Schedule
 
 #: Minibatches of each end of a try where energies are noisy. The noise of one alone is not normal
@@ -112,6 +112,9 @@ def jumps(
         (-3.5, [[0, 0], [1, 0]])
     """
 
+    # Of the modes alone: not computed at each try.
+    of_all = sides(modes)
+
     def flattening_at(state: Any, energy: jax.Array) -> tuple[Any, Any]:
         if sampler.flattening_at is None:
             return 0.0, jnp.ones_like(energy)
@@ -129,7 +132,7 @@ def jumps(
         if size > 1 and slots >= LEAST_MODES:
             several = jnp.sum(modes.known) >= LEAST_MODES
             whole = ~(several & (uniforms[1] < _ONE_COORDINATE))
-            part = moved_coordinate(uniforms[2:], modes, chain.position)
+            part = moved_coordinate(uniforms[2:], modes, of_all, chain.position)
             to = Map(*(jnp.where(whole, a, b) for a, b in zip(to, part)))
         old = chain.potential_energy
         _, multiplier = flattening_at(state, old)

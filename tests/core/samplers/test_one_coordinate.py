@@ -10,7 +10,7 @@ from scipy import stats
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.jumps import jumps
 from numpyro_contour.core.samplers.known_modes import no_modes
-from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate
+from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate, sides
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.schedules import Constant
 
@@ -99,7 +99,7 @@ def test_tries_of_one_coordinate_leave_the_law_and_reach_what_no_list_has(dense)
 def test_a_coordinate_comes_back_the_way_it_went_and_has_the_determinant_it_says():
     rng = np.random.default_rng(1)
     known = modes()
-    image = jax.jit(lambda uniforms, x: moved_coordinate(uniforms, known, x))
+    image = jax.jit(lambda uniforms, x: moved_coordinate(uniforms, known, sides(known), x))
     slopes = jax.jit(jax.jacobian(lambda x, uniforms: image(uniforms, x).position))
     moves = 0
     for x in samples(60):
@@ -125,6 +125,6 @@ def test_fewer_modes_have_no_combinations():
     assert three.known.sum() == LEAST_MODES - 1
     uniforms = random.uniform(random.key(0), (40, KNOWN + 1 + 2))
     positions = jnp.asarray(samples(40), jnp.float32)
-    returns = lambda known: jax.vmap(lambda u, x: moved_coordinate(u, known, x).returns)
+    returns = lambda known: jax.vmap(lambda u, x: moved_coordinate(u, known, sides(known), x).returns)
     assert returns(known)(uniforms, positions).sum() > 5
     assert not returns(three)(uniforms, positions).any()
