@@ -115,7 +115,6 @@ MUTANTS = [
     *(
         Mutant("adaptation/found_modes.py", old, new, "adaptation/test_modes.py")
         for old, new in (
-            ("slot = jnp.argmin(found.log_mass)", "slot = jnp.argmax(found.log_mass)"),
             ("_EVENNESS * found.log_mass", "found.log_mass"),
             ("turned @ original.factor", "original.factor"),
             ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
@@ -125,6 +124,16 @@ MUTANTS = [
                 "moves = -times(modes.factor, here.gradient)",
             ),
             ("near = squares < _APART**2", "near = squares < jnp.inf"),
+        )
+    ),
+    *(
+        Mutant("adaptation/mode_slots.py", old, new, "adaptation/test_mode_slots.py")
+        for old, new in (
+            ("needed & ~all_needed, jnp.inf", "False, jnp.inf"),
+            ("| (adds & ~all_needed)", ""),
+            ("counts & jnp.any(", "jnp.any("),
+            ("all_needed, jnp.max(log_mass), ", "all_needed, log_mass[slot], "),
+            ("jnp.where(is_first, second, ", "jnp.where(is_first, jnp.max(values, 0), "),
         )
     ),
     *(
@@ -143,6 +152,7 @@ MUTANTS = [
             ("(distances(moved)[target] < distances(moved)[origin]) & jnp", "jnp"),
             ("jnp.sum(modes.known) >= LEAST_MODES", "jnp.sum(modes.known) > 1"),
             ("s[target] / s[origin] * (x", "(x"),
+            ("splits = jnp.max(low, 0) > jnp.min(high, 0)", "splits = jnp.max(low, 0) > -jnp.inf"),
         )
     ),
     *(

@@ -88,7 +88,7 @@ def is_known(modes: Modes, bottom: Place) -> jax.Array:
 def with_modes(
     found: FoundModes, shapes: Shape, temperature: jax.Array, energy_at: EnergyAt
 ) -> FoundModes:
-    """The modes with those of descents that are new, in free slots or in place of others, see `slot_for`.
+    """The modes with those of descents that are new, in free slots or as `slot_for` says.
 
     Args:
         found: the modes so far.

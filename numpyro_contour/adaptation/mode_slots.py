@@ -1,4 +1,4 @@
-"""Which slot a new mode takes when the list is full: not the last that is elsewhere in a coordinate.
+"""Which slot a new mode takes where the list is full: not that of the last one elsewhere.
 
 Chains move single coordinates between the places that known modes have them at. A list of the
 heaviest modes alone may have a coordinate at one place only, and chains stay there then.
@@ -18,7 +18,7 @@ from numpyro_contour.core.samplers.one_coordinate import sides
 _FAR_LIGHTER = 10.0
 
 
-class Place(NamedTuple):
+class Chosen(NamedTuple):
     """The slot that a new mode is for."""
 
     slot: jax.Array
@@ -26,8 +26,11 @@ class Place(NamedTuple):
     taken: jax.Array
 
 
-def slot_for(modes: Modes, log_mass: jax.Array, new: Modes, new_log_mass: jax.Array) -> Place:
-    """The slot of the lightest mode whose coordinates others have as well.
+def slot_for(modes: Modes, log_mass: jax.Array, new: Modes, new_log_mass: jax.Array) -> Chosen:
+    """The slot of the lightest mode that others can replace in each coordinate.
+
+    Others can if the same coordinates have modes that are apart in them without it. A mode that is
+    lighter than all is taken if it is the first elsewhere in a coordinate.
 
     Args:
         modes: the modes that are known, in K slots.
@@ -36,7 +39,7 @@ def slot_for(modes: Modes, log_mass: jax.Array, new: Modes, new_log_mass: jax.Ar
         new_log_mass: log of its mass.
 
     Returns:
-        The `Place`.
+        The `Chosen` slot.
     """
     _, low, high = sides(modes)
     _, new_low, new_high = sides(new)
@@ -54,7 +57,7 @@ def slot_for(modes: Modes, log_mass: jax.Array, new: Modes, new_log_mass: jax.Ar
     slot = jnp.argmin(jnp.where(needed & ~all_needed, jnp.inf, log_mass))
     # Where each is needed, nothing but a mode that is heavier than all is worth more.
     lightest = jnp.where(all_needed, jnp.max(log_mass), log_mass[slot])
-    return Place(slot, (new_log_mass > lightest) | (adds & ~all_needed))
+    return Chosen(slot, (new_log_mass > lightest) | (adds & ~all_needed))
 
 
 def _largest_of_others(values: jax.Array) -> jax.Array:

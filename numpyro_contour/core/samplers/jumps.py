@@ -111,7 +111,6 @@ def jumps(
         >>> float(state.chain.position[0]), counts.made.tolist()
         (-3.5, [[0, 0], [1, 0]])
     """
-
     # Of the modes alone: not computed at each try.
     of_all = sides(modes)
 

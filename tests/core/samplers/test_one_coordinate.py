@@ -125,6 +125,21 @@ def test_fewer_modes_have_no_combinations():
     assert three.known.sum() == LEAST_MODES - 1
     uniforms = random.uniform(random.key(0), (40, KNOWN + 1 + 2))
     positions = jnp.asarray(samples(40), jnp.float32)
-    returns = lambda known: jax.vmap(lambda u, x: moved_coordinate(u, known, sides(known), x).returns)
+    returns = lambda known: jax.vmap(
+        lambda u, x: moved_coordinate(u, known, sides(known), x).returns
+    )
     assert returns(known)(uniforms, positions).sum() > 5
     assert not returns(three)(uniforms, positions).any()
+
+
+def test_a_coordinate_in_which_one_mode_differs_is_moved_as_often_as_others():
+    means = np.array([[0.0, 0.0, 0.0], [5.0, 0.0, 0.1], [10.0, 0.0, 0.0], [15.0, 5.0, 0.0]])
+    known = no_modes(4, 3, dense=False)
+    known = known._replace(known=jnp.ones(4, bool), mean=jnp.asarray(means, jnp.float32))
+    uniforms = random.uniform(random.key(2), (4000, 4 + 3))
+    start = jnp.array([0.1, 0.1, 0.1])
+    image = jax.vmap(lambda u: moved_coordinate(u, known, sides(known), start))
+    changed = np.abs(np.asarray(image(uniforms).position) - start) > 1e-6
+    # In the third they are too near to each other to be modes.
+    assert changed[:, 2].sum() == 0
+    np.testing.assert_allclose(changed[:, :2].mean(0), 0.5, atol=4 * 0.5 / np.sqrt(4000))
