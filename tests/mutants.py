@@ -152,7 +152,7 @@ MUTANTS = [
             ("(distances(moved)[target] < distances(moved)[origin]) & jnp", "jnp"),
             ("jnp.sum(modes.known) >= LEAST_MODES", "jnp.sum(modes.known) > 1"),
             ("s[target] / s[origin] * (x", "(x"),
-            ("splits = jnp.max(low, 0) > jnp.min(high, 0)", "splits = jnp.max(low, 0) > -jnp.inf"),
+            ("jnp.max(low, 0) > jnp.min(high, 0))", "jnp.max(low, 0) > -jnp.inf)"),
         )
     ),
     *(

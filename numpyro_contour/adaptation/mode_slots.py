@@ -41,9 +41,8 @@ def slot_for(modes: Modes, log_mass: jax.Array, new: Modes, new_log_mass: jax.Ar
     Returns:
         The `Chosen` slot.
     """
-    _, low, high = sides(modes)
-    _, new_low, new_high = sides(new)
-    without_new = jnp.max(low, 0) > jnp.min(high, 0)
+    _, low, high, without_new = sides(modes)
+    _, new_low, new_high, _ = sides(new)
     splits = jnp.maximum(jnp.max(low, 0), new_low[0]) > jnp.minimum(jnp.min(high, 0), new_high[0])
     # The largest and the least of the others, for each slot: the second where it is the first.
     largest = jnp.maximum(_largest_of_others(low), new_low)

@@ -25,6 +25,8 @@ class Sides(NamedTuple):
     low: jax.Array
     #: one above it, infinity in slots without a mode, (K, d)
     high: jax.Array
+    #: the coordinates in which any two modes are apart, (d,)
+    splits: jax.Array
 
 
 def sides(modes: Modes) -> Sides:
@@ -33,7 +35,8 @@ def sides(modes: Modes) -> Sides:
     sds = jnp.sqrt(jnp.sum(modes.factor**2, -1)) if dense else jnp.abs(modes.factor)
     known = modes.known[:, None]
     low = jnp.where(known, modes.mean - sds, -jnp.inf)
-    return Sides(sds, low, jnp.where(known, modes.mean + sds, jnp.inf))
+    high = jnp.where(known, modes.mean + sds, jnp.inf)
+    return Sides(sds, low, high, jnp.max(low, 0) > jnp.min(high, 0))
 
 
 def moved_coordinate(uniforms: jax.Array, modes: Modes, of_all: Sides, position: jax.Array) -> Map:
@@ -76,8 +79,7 @@ def moved_coordinate(uniforms: jax.Array, modes: Modes, of_all: Sides, position:
         [3.5, 3.0]
     """
     slots = modes.known.shape[0]
-    sds, low, high = of_all
-    splits = jnp.max(low, 0) > jnp.min(high, 0)
+    sds, low, high, splits = of_all
     here = jnp.argmax(jnp.where(splits, uniforms[slots:], -jnp.inf))
     low, high = low[:, here], high[:, here]
     has_other = (low > jnp.min(high)) | (high < jnp.max(low))
