@@ -131,7 +131,8 @@ MUTANTS = [
         for old, new in (
             ("needed & ~all_needed, jnp.inf", "False, jnp.inf"),
             ("| (adds & ~all_needed)", ""),
-            ("counts & jnp.any(", "jnp.any("),
+            ("(log_mass > least_mass) & jnp.any(", "jnp.any("),
+            ("- modes.mean.shape[-1] / 2", ""),
             ("all_needed, jnp.max(log_mass), ", "all_needed, log_mass[slot], "),
             ("jnp.where(is_first, second, ", "jnp.where(is_first, jnp.max(values, 0), "),
         )

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.core.samplers.one_coordinate import sides
 
-# A mode that is lighter than the heaviest one by more nats is not kept for where it is.
+# A mode that is lighter than the heaviest one by more nats is not kept for where it is. Half a nat
+# for each coordinate comes to this: so far above its bottom are the typical energies of a mode.
 _FAR_LIGHTER = 10.0
 
 
@@ -49,9 +50,9 @@ def slot_for(modes: Modes, log_mass: jax.Array, new: Modes, new_log_mass: jax.Ar
     least = jnp.minimum(-_largest_of_others(-high), new_high)
     still_splits = largest > least
     heaviest = jnp.maximum(jnp.max(log_mass), new_log_mass)
-    counts = log_mass > heaviest - _FAR_LIGHTER
-    needed = counts & jnp.any(splits & ~still_splits, -1)
-    adds = (new_log_mass > heaviest - _FAR_LIGHTER) & jnp.any(splits & ~without_new)
+    least_mass = heaviest - _FAR_LIGHTER - modes.mean.shape[-1] / 2
+    needed = (log_mass > least_mass) & jnp.any(splits & ~still_splits, -1)
+    adds = (new_log_mass > least_mass) & jnp.any(splits & ~without_new)
     all_needed = jnp.all(needed)
     slot = jnp.argmin(jnp.where(needed & ~all_needed, jnp.inf, log_mass))
     # Where each is needed, nothing but a mode that is heavier than all is worth more.
