@@ -26,8 +26,8 @@ class constant_seed(numpyro.primitives.Messenger):
         >>> def model():
         ...     numpyro.sample("a", dist.Normal())
         ...     return numpyro.sample("b", dist.Normal())
-        >>> same = constant_seed(model, ["a"])() == numpyro.handlers.seed(model, 0)()
-        >>> bool(same)
+        >>> keyed = numpyro.handlers.substitute(constant_seed(model, ["a"]), {"a": 0.0})
+        >>> bool(keyed() == numpyro.handlers.seed(model, 0)())
         True
     """
 
