@@ -28,6 +28,8 @@ _SCALES, _SCALES_WITHOUT_PRECONDITIONER = 1e4, 30.0
 # A funnel: ranks of scale and spread go together, and the spread is this many times as large in
 # the widest tenth of the draws as in the narrowest.
 _GOES_WITH, _WIDENS = 0.5, 5.0
+# The end of the names of coordinates of sites that are sampled partly non-centred.
+_ENDING = "_decentered"
 
 
 def explained(verdicts: list[Verdict], evidence: Evidence) -> list[Verdict]:
@@ -63,14 +65,18 @@ def _coordinates(
     evidence: Evidence, names: list[str], values: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
     """The scalars that are sampled, and not computed from others, where the run tells which."""
+    sampled = {f"`{name.replace(_ENDING, '')}`" for name in _sampled(evidence)}
+    kept = [i for i, name in enumerate(names) if name in sampled]
+    return ([names[i] for i in kept], values[..., kept]) if kept else (names, values)
+
+
+def _sampled(evidence: Evidence) -> list[str]:
+    """The names of the coordinates that are sampled, where the run tells them."""
     for group in ("equipartition", "warmup"):
         found = evidence.group(group)
         if found is not None and "coordinate" in found.coords:
-            sampled = {f"`{name}`" for name in found["coordinate"].values}
-            kept = [i for i, name in enumerate(names) if name in sampled]
-            if kept:
-                return [names[i] for i in kept], values[..., kept]
-    return names, values
+            return [str(name) for name in found["coordinate"].values]
+    return []
 
 
 def _correlation(
@@ -128,9 +134,12 @@ def _funnel(evidence: Evidence, weights: np.ndarray) -> str:
     """A variable whose spread goes with the value of another."""
     drawn = numeric_variables(evidence.groups["posterior"])
     single = {n: x.values.astype(float) for n, x in drawn.items() if x.ndim == 2}
+    shifted = {name.partition("[")[0] for name in _sampled(evidence) if _ENDING in name}
     flat = weights.ravel()
     best = (_GOES_WITH, "", "", 0.0)
     for name, variable in drawn.items():
+        if name + _ENDING in shifted:
+            continue  # other coordinates are sampled, whose spread does not follow the scale
         # One number a draw, about its middle, or many about theirs.
         array = variable.values.reshape(*variable.shape[:2], -1).astype(float)
         several = array.shape[-1] >= 3

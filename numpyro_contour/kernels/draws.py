@@ -17,6 +17,7 @@ from numpyro_contour.adaptation.moments import add_draw
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.turning import with_frames_turned
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
+from numpyro_contour.core.arrays.decentred import Centring
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.ahead import Ahead
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
@@ -27,6 +28,7 @@ from numpyro_contour.kernels.jumping import Jumping
 from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.start import find_position
+from numpyro_contour.models.coordinates import decentred
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.rows_ahead import RowsAhead, rows_ahead
 from numpyro_contour.models.scales import scales_of
@@ -64,12 +66,16 @@ class ChainDraws:
         at_once = _AT_ONCE // (self.rows_ahead.size * self.chains)
         return Ahead(self.rows_ahead.draw, at_once, random.split(rng_key)[1])
 
-    def start(self, rng_key: jax.Array, init_params: Any) -> tuple[Any, jax.Array]:
+    def start(
+        self, centring: Centring | None, rng_key: jax.Array, init_params: Any
+    ) -> tuple[Any, jax.Array]:
         """The first state, and whether energy and gradient are finite there."""
         parts, potential, plan = self.parts, self.potential, self.parts.plan
         chosen = parts.estimator(potential)
         rng_key, key_position, key_chain = random.split(rng_key, 3)
         z = find_position(key_position, potential, parts.init_strategy, init_params)
+        if potential is not None:
+            z = decentred(potential, z, centring)
         warmup: Any = ()
         if plan is not None:
             turns_from, adjusted = parts.method.turns_from, parts.moves.adjusted

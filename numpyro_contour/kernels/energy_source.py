@@ -44,6 +44,9 @@ class EnergySource:
     minibatch_size: MinibatchSize
     energy: str | Callable | None
     chunk_bytes: int
+    #: whether sites of a model may be sampled in partly non-centred coordinates; not where others
+    #: compute with the positions, as `numpyro.infer.Gibbs` on a wrapped model
+    recentred: bool = True
 
     def __post_init__(self) -> None:
         if (self.model is None) == (self.potential_fn is None):

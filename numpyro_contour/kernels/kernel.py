@@ -36,9 +36,10 @@ from numpyro_contour.kernels.scaling import Scaling
 from numpyro_contour.kernels.several_devices import check_data, check_start
 from numpyro_contour.kernels.start import check_chains, raise_if_unusable, warn_if_idle
 from numpyro_contour.models.all_rows import CHUNK_BYTES
+from numpyro_contour.models.coordinates import constrained
 from numpyro_contour.models.handlers import whole_rows
 from numpyro_contour.models.jit_on_data import JittedOnData
-from numpyro_contour.models.model_potential import ModelPotential, constrained
+from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.operands import on_operands, with_operands
 from numpyro_contour.models.plates import MinibatchSize
 from numpyro_contour.models.same_data import checksum
@@ -223,7 +224,8 @@ class Kernel(MCMCKernel):
         check_start(rng_key, model_args, model_kwargs)
         self.parts.warn_of_short(num_warmup)
         self.parts.source.check_rows(model_args, model_kwargs)
-        state, usable = self._start(rng_key, init_params, model_args, model_kwargs)
+        first = init_params, self.parts.centring(model_args, model_kwargs)
+        state, usable = self._start(rng_key, first, model_args, model_kwargs)
         raise_if_unusable(usable, state.potential_energy_estimate)
         warn_if_idle(state.z)
         if self.parts.plan is not None:
@@ -235,18 +237,19 @@ class Kernel(MCMCKernel):
         return with_first_anchors(self.parts, with_no_modes(state), model_args, model_kwargs)
 
     def _start_chains(
-        self, rng_key: jax.Array, init_params: Any, model_args: tuple, model_kwargs: dict
+        self, rng_key: jax.Array, first: tuple, model_args: tuple, model_kwargs: dict
     ) -> tuple[Any, dict[str, jax.Array]]:
+        init_params, centring = first
         potential = self.parts.source.potential(model_args, model_kwargs)
-        start = ChainDraws(self.parts, potential).start
+        start = partial(ChainDraws(self.parts, potential).start, centring)
         single = is_prng_key(rng_key)
         if not single:
             check_chains(init_params, len(rng_key))
         state, finite = (start if single else jax.vmap(start))(rng_key, init_params)
         usable = {"start": finite}
         if potential is not None and potential.plates:
-            first = state.z if single else jax.tree.map(lambda x: x[0], state.z)
-            usable["rows"] = potential.finite_on_all_rows(first)
+            z = state.z if single else jax.tree.map(lambda x: x[0], state.z)
+            usable["rows"] = potential.finite_on_all_rows(z)
         return state, usable
 
     def sample(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
@@ -327,7 +330,7 @@ class Kernel(MCMCKernel):
             ValueError: the kernel was given `potential_fn`.
         """
         state, source = self.__getstate__(), self.parts.source
-        source = replace(source, model=wrapper(source.model_or_fail()))
+        source = replace(source, model=wrapper(source.model_or_fail()), recentred=False)
         state["parts"] = replace(self.parts, source=source)
         kernel = object.__new__(type(self))
         kernel.__setstate__(state)

@@ -9,14 +9,16 @@ from typing import Any
 from numpyro_contour import checks
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.checks import warn_user
+from numpyro_contour.core.arrays.decentred import Centring
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.jumping import Tries
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.moves import Moves
 from numpyro_contour.kernels.scaling import Scaling
+from numpyro_contour.models.centring import centring_of
 from numpyro_contour.models.estimators.choice import chosen
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.schedules import Schedule
+from numpyro_contour.schedules import Constant, Schedule
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,21 @@ class Parts:
             )
         self.method.check_energy(result)
         return result
+
+    def centring(self, model_args: tuple, model_kwargs: dict) -> Centring | None:
+        """How much the model's sites are centred; None where they are as they are written.
+
+        What a user gives of step sizes, energies or temperatures holds in the model's own
+        coordinates.
+        """
+        source, method = self.source, self.method
+        finds = self.scaling.is_found and self.scaling.finds_preconditioner
+        own = finds and (method.flattening is None or method.finds_partition)
+        if source.model is None or not (source.recentred and own) or callable(source.energy):
+            return None
+        if self.temperature != Constant(1.0):
+            return None
+        return centring_of(source.model_potential(model_args, model_kwargs))
 
     def warn_of_short(self, num_warmup: int) -> None:
         """Say how many draws of warm-up a run needs that was given fewer.

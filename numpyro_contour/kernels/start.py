@@ -11,6 +11,7 @@ import numpy as np
 from numpyro.infer.util import initialize_model
 
 from numpyro_contour.checks import warn_user
+from numpyro_contour.core.arrays.decentred import in_coordinates_of
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.models.either_mode import in_either_mode
 from numpyro_contour.models.handlers import subsample_rows
@@ -60,7 +61,8 @@ def find_position(
             f"`init_params` takes unconstrained values of the model's latent variables, "
             f"{{{takes}}} a chain, but got {got}."
         )
-    return {name: jnp.asarray(init_params[name], x.dtype) for name, x in expected.items()}
+    given = {name: jnp.asarray(init_params[name], x.dtype) for name, x in expected.items()}
+    return in_coordinates_of(init_params, given)
 
 
 def _numbers(init_params: Any) -> Any:

@@ -45,3 +45,13 @@ def operations(jaxpr: Any) -> float:
             size *= math.prod(shape[axis] for axis in contracted)
         number += size
     return max(number, 1.0)
+
+
+def depending(jaxpr: Any) -> list[bool]:
+    """Whether each result of a traced function depends on its arguments."""
+    reached = set(jaxpr.invars)
+    for equation in jaxpr.eqns:
+        # Those of loops and branches are taken together.
+        if any(not hasattr(v, "val") and v in reached for v in equation.invars):
+            reached.update(equation.outvars)
+    return [not hasattr(v, "val") and v in reached for v in jaxpr.outvars]

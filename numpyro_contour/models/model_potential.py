@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpyro
 from jax import random
 from numpyro.distributions.constraints import Constraint
-from numpyro.infer.util import constrain_fn, potential_energy
+from numpyro.infer.util import potential_energy
 
+from numpyro_contour.core.arrays.decentred import Decentred
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.precision import full_precision
 from numpyro_contour.models.disk.on_disk import stored_of
@@ -33,19 +34,15 @@ from numpyro_contour.models.handlers import (
 )
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.loc_scale import decentred_sites
 from numpyro_contour.models.local_rows import Part, by_parts, on_part
-from numpyro_contour.models.nothing_to_sample import (
-    IDLE,
-    WithIdleCoordinate,
-    has_nothing_to_sample,
-)
+from numpyro_contour.models.nothing_to_sample import WithIdleCoordinate, has_nothing_to_sample
 from numpyro_contour.models.pieces import Pieces
 from numpyro_contour.models.plate_search import find_subsample_plates
 from numpyro_contour.models.plates import (
     STEP_KEY,
     MinibatchSize,
     SubsamplePlates,
-    plates_of,
     subsampled_plates_of,
 )
 from numpyro_contour.models.seeds import constant_seed
@@ -163,10 +160,14 @@ class ModelPotential:
 
         Args:
             indices: the rows of each subsampled plate, `{plate: (n,)}`.
-            given: the names of sites that will be given values. Defaults to ().
+            given: the names of sites that will be given values, or a position of these. The model
+                is then written in the position's coordinates. Defaults to ().
         """
+        model = self.model
+        if isinstance(given, Decentred):
+            model = decentred_sites(model, given.centring)
         # A constant seed: anything random besides the latent sites must not change between steps.
-        seeded: Callable = constant_seed(self.model, {*given, *indices})
+        seeded: Callable = constant_seed(model, {*given, *indices})
         if self.asks:
             seeded = in_training(seeded, key=indices.get(STEP_KEY))
         if HELD not in indices:
@@ -304,46 +305,3 @@ class ModelPotential:
 
         # Rows of nested plates are a product, which has no parts.
         return by_parts(data if len(group) == 1 else (), math.prod(sizes), finite).all()
-
-
-def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Array]:
-    """The values of a model's sites at an unconstrained position.
-
-    Deterministic sites outside subsampled plates are among them.
-
-    Args:
-        potential: the potential energy of the model.
-        position: unconstrained values of the latent sites, by name.
-
-    Returns:
-        The sites' values by name.
-
-    Example:
-        >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist
-        >>> from numpyro_contour.models.model_potential import ModelPotential, constrained
-        >>> def model():
-        ...     numpyro.sample("scale", dist.HalfNormal(1))
-        >>> constrained(ModelPotential.of(model), {"scale": jnp.array(0.0)})["scale"].tolist()
-        1.0
-    """
-    model = potential.rows(potential.plates.first_rows())
-    partial: set[str] = set()
-
-    def note_partial_sites(*args: Any, **kwargs: Any) -> None:
-        with numpyro.handlers.trace() as sites:
-            model(*args, **kwargs)
-        partial.update(
-            name
-            for name, site in sites.items()
-            if site["type"] == "deterministic"
-            and any(plate in potential.plates.sizes for plate in plates_of(site))
-        )
-
-    values = constrain_fn(
-        note_partial_sites,
-        potential.model_args,
-        potential.model_kwargs,
-        position,
-        return_deterministic=True,
-    )
-    return {name: value for name, value in values.items() if name not in partial | {IDLE}}

@@ -11,7 +11,8 @@ from jax import random
 from numpyro.infer.util import unconstrain_fn
 
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
-from numpyro_contour.models.model_potential import ModelPotential, constrained
+from numpyro_contour.models.coordinates import constrained, decentred
+from numpyro_contour.models.model_potential import ModelPotential
 
 # The most labels that are exchanged: of more, few of all orders would ever be tried.
 _MOST_LABELS = 12
@@ -63,7 +64,8 @@ def relabelling_of(potential: ModelPotential, like: Any) -> Relabel | None:
             for name, x in values(unravel_like(position, like)).items()
         }
         z = unconstrain_fn(model, potential.model_args, potential.model_kwargs, reordered)
-        there = ravel({name: z[name] for name in like}).astype(position.dtype)
+        z = decentred(potential, {name: z[name] for name in like}, getattr(like, "centring", None))
+        there = ravel(z).astype(position.dtype)
         return jnp.where(jnp.isfinite(there).all(), there, position)
 
     try:

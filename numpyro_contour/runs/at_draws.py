@@ -16,6 +16,7 @@ from numpyro.distributions import biject_to
 from numpyro_contour.core.arrays.compensated_sums import Sum
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.models.coordinates import decentred
 from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.model_potential import ModelPotential
@@ -109,11 +110,12 @@ def _of_function(energy: Callable[[jax.Array], jax.Array]) -> EnergyAndGradient:
 
 
 def unconstrained(potential: ModelPotential, values: dict, like: dict) -> dict[str, jax.Array]:
-    """The inverse of `constrained`, for the latent sites."""
+    """The inverse of `constrained`, for the latent sites, in the coordinates of `like`."""
     model = potential.rows(potential.plates.first_rows())
     latent = {name: values[name] for name in like}
     substituted = numpyro.handlers.substitute(model, data=latent)
     sites = numpyro.handlers.trace(substituted).get_trace(
         *potential.model_args, **potential.model_kwargs
     )
-    return {name: biject_to(sites[name]["fn"].support).inv(x) for name, x in latent.items()}
+    z = {name: biject_to(sites[name]["fn"].support).inv(x) for name, x in latent.items()}
+    return decentred(potential, z, getattr(like, "centring", None))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from numpyro_contour.core.arrays.decentred import ENDING
 from numpyro_contour.diagnosis.causes import explained
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import verdict
@@ -109,6 +110,11 @@ def test_a_funnel():
     assert "LocScaleReparam" in length
     shifted = x + 100 * normals(seed=2)[..., None]  # about their own mean, wherever that is
     assert "a funnel" in advice_of(groups_of(tau=np.exp(log_scale), x=shifted))[1]
+    # In coordinates that do not follow the scale it is no reason.
+    groups = groups_of(tau=np.exp(log_scale), x=x)
+    names = [f"x{ENDING}[{i}]" for i in range(8)]
+    groups["equipartition"] = xr.Dataset(coords={"coordinate": names})
+    assert "a funnel" not in advice_of(groups)[1]
     # Non-centred there is none.
     assert advice_of(groups_of(tau=np.exp(log_scale), z=normals(8, seed=1)))[1] == "Run longer."
     # Nor where the data say how far the groups are apart.

@@ -15,8 +15,9 @@ from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import SGLD, ContourSGLD, CyclicalSGLD, EnergyPartition, weighted_samples
 from numpyro_contour.models.all_rows import FullData
+from numpyro_contour.models.coordinates import constrained
 from numpyro_contour.models.jaxprs import operations
-from numpyro_contour.models.model_potential import ModelPotential, constrained
+from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.runs import at_draws
 from numpyro_contour.runs import equipartition as module
 from numpyro_contour.runs.at_draws import unconstrained

@@ -11,12 +11,16 @@ from typing import Any
 
 import jax
 
+from numpyro_contour.core.arrays.decentred import in_coordinates_of
+
 NAME = "log_weight"
 
 
 def with_weight(z: Any, log_weight: jax.Array) -> Any:
     """The draw, with its log weight beside its sites where it is a dictionary without one."""
-    return {**z, NAME: log_weight} if isinstance(z, dict) and NAME not in z else z
+    if not isinstance(z, dict) or NAME in z:
+        return z
+    return in_coordinates_of(z, {**z, NAME: log_weight})
 
 
 def of_sites(constrain: Callable[[dict], dict], latent: Container[str], z: dict) -> dict:
@@ -28,4 +32,5 @@ def of_sites(constrain: Callable[[dict], dict], latent: Container[str], z: dict)
         z: the draw as it was collected.
     """
     weight = {name: z[name] for name in z if name == NAME and name not in latent}
-    return {**weight, **constrain({name: x for name, x in z.items() if name not in weight})}
+    sites = {name: x for name, x in z.items() if name not in weight}
+    return {**weight, **constrain(in_coordinates_of(z, sites))}
