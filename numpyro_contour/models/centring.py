@@ -28,17 +28,19 @@ from numpyro_contour.core.arrays.decentred import Centring, Decentred
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.models.coordinates import centred, loc_scale_sites, unconstrained_shapes
 from numpyro_contour.models.disk.on_disk import stored_of
-from numpyro_contour.models.jaxprs import depending
+from numpyro_contour.models.jaxprs import sources
 from numpyro_contour.models.kept_on_data import KeptOnData
 from numpyro_contour.models.loc_scale import decentred_sites
 from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.models.typical_positions import typical_positions
+from numpyro_contour.models.typical_positions import descents
 
 # Steps of the variational approximation, their first rate, and the first log standard deviations.
-_STEPS = 1_500
-_RATE = 0.03
+_STEPS = 2_000
+_RATE = 0.1
 _FIRST_LOG_SD = -2.0
+# Descents before it, from uniform starts between -2 and 2.
+_STARTS, _ITERATIONS = 4, 500
 # The share of the last steps over which variances are averaged.
 _KEPT = 0.25
 # Sites that are as good as centred stay as they are written.
@@ -73,8 +75,8 @@ def centring_of(potential: ModelPotential) -> Centring | None:
 def _found(potential: ModelPotential) -> Centring | None:
     try:
         with jax.ensure_compile_time_eval():
-            sites = _sites_with_latent_scales(potential)
-            return _best(potential, sites) if sites else None
+            sites, scales = _hierarchy(potential)
+            return _best(potential, sites, scales) if sites else None
     except _ERRORS:
         return None
 
@@ -82,55 +84,68 @@ def _found(potential: ModelPotential) -> Centring | None:
 _kept = KeptOnData(_found)
 
 
-def _sites_with_latent_scales(potential: ModelPotential) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of sites whose scale depends on other latent sites."""
-    shapes: dict[str, tuple[int, ...]] = {}
+def _hierarchy(potential: ModelPotential) -> tuple[dict[str, np.ndarray], set[str]]:
+    """Sites whose scales depend on latent sites, half centred, and the names of these."""
+    half: dict[str, np.ndarray] = {}
 
     def scales(position: dict) -> dict[str, jax.Array]:
         found = loc_scale_sites(potential, position)
-        shapes.update({name: jnp.shape(x) for name, (_, x) in found.items()})
+        half.update(
+            {n: site.possible(np.full(jnp.shape(x), 0.5)) for n, (site, x) in found.items()}
+        )
         return {name: site.scale for name, (site, _) in found.items()}
 
-    trace, shown = jax.make_jaxpr(scales, return_shape=True)(unconstrained_shapes(potential))
-    depends = dict(zip(sorted(shown), depending(trace.jaxpr)))
-    return {name: shapes[name] for name in shown if depends[name]}
+    like = unconstrained_shapes(potential)
+    trace, shown = jax.make_jaxpr(scales, return_shape=True)(like)
+    above = {name: found for name, found in zip(sorted(shown), sources(trace.jaxpr)) if found}
+    return {name: half[name] for name in above}, {
+        sorted(like)[i] for found in above.values() for i in found
+    }
 
 
-def _best(potential: ModelPotential, sites: dict[str, tuple[int, ...]]) -> Centring | None:
+def _best(
+    potential: ModelPotential, half: dict[str, np.ndarray], scales: set[str]
+) -> Centring | None:
     """The centrings at which the spread of the sites' coordinates does not follow their scales."""
-    none = Centring({name: np.zeros(shape) for name, shape in sites.items()})
-    written = replace(potential, model=decentred_sites(potential.model, none), known={})
-    like, positions = typical_positions(written)
-    mean, variance = _normal(written, like, positions)
+    # In these coordinates neither much nor little data ties the sites to their scales.
+    first = Centring(half)
+    written = replace(potential, model=decentred_sites(potential.model, first), known={})
+    shapes = unconstrained_shapes(written)
+    like = {name: jnp.zeros(x.shape, x.dtype) for name, x in shapes.items()}
+    held = np.asarray(ravel({name: jnp.full(x.shape, name in scales) for name, x in like.items()}))
+    starts = np.random.default_rng(0).uniform(-2, 2, (_STARTS, len(held)))
+    # Wide scales let all else be fitted. Free, they would grow without end, and z shrink.
+    starts = np.where(held, np.abs(starts), starts)
+    found = descents(written, like, starts, _ITERATIONS, held)
+    if not found:
+        return None
+    mean, variance = _normal(written, like, min(found, key=lambda descent: descent.energy).end)
     variances, place = unravel_like(variance, like), unravel_like(mean, like)
-    known = loc_scale_sites(potential, centred(potential, Decentred(place, none)), sites)
+    known = loc_scale_sites(potential, centred(potential, Decentred(place, first)), half)
     chosen = {}
-    for name, shape in sites.items():
-        c = np.clip(1 - np.asarray(variances[name] * known[name][0].information), 0, 1)
-        c = np.round(known[name][0].possible(np.broadcast_to(c, shape)) * _PARTS) / _PARTS
+    for name, (site, x) in known.items():
+        left = np.asarray(site.share_of_prior(half[name], variances[name]))
+        c = site.possible(np.broadcast_to(np.clip(1 - left, 0, 1), jnp.shape(x)))
+        c = np.round(c * _PARTS) / _PARTS
         if np.isfinite(c).all() and c.min(initial=1) < _CENTRED:
             chosen[name] = c
     return Centring(chosen) if chosen else None
 
 
-def _normal(
-    potential: ModelPotential, like: Any, positions: np.ndarray
-) -> tuple[jax.Array, jax.Array]:
+def _normal(potential: ModelPotential, like: Any, start: np.ndarray) -> tuple[jax.Array, jax.Array]:
     """The mean and the variances, (d,), of the independent normals that are nearest to a model.
 
-    From the best of the positions, by stochastic gradients of the evidence lower bound.
+    By stochastic gradients of the evidence lower bound, from a mean.
     """
-    real = jnp.result_type(float)
+    first = jnp.asarray(start, jnp.result_type(float))
     at_rows = lambda key, x: potential.minibatch(key, unravel_like(x, like))
-    starts = jnp.asarray(positions, real)
-    energies = jax.jit(lambda x: lax.map(partial(at_rows, random.key(0)), x))(starts)
-    start = starts[jnp.argmin(jnp.where(jnp.isfinite(energies), energies, jnp.inf))]
     optimizer = Adam(lambda step: _RATE * jnp.minimum(1.0, 2 * (1 - step / _STEPS)))
 
     def loss(normal: tuple, key: jax.Array) -> jax.Array:
         mean, log_sd = normal
         away = jnp.exp(log_sd) * random.normal(key, mean.shape, mean.dtype)
-        return (at_rows(key, mean + away) + at_rows(key, mean - away)) / 2 - log_sd.sum()
+        pair = jnp.stack([mean + away, mean - away])
+        return jax.vmap(partial(at_rows, key))(pair).mean() - log_sd.sum()
 
     def step(number: Any, carry: tuple) -> tuple:
         state, total = carry
@@ -142,8 +157,6 @@ def _normal(
         counted = number >= (1 - _KEPT) * _STEPS
         return state, total + counted * jnp.exp(2 * optimizer.get_params(state)[1])
 
-    first = optimizer.init((start, jnp.full_like(start, _FIRST_LOG_SD)))
-    state, total = jax.jit(
-        lambda first: lax.fori_loop(0, _STEPS, step, (first, jnp.zeros_like(start)))
-    )(first)
+    begun = optimizer.init((first, jnp.full_like(first, _FIRST_LOG_SD))), jnp.zeros_like(first)
+    state, total = jax.jit(lambda carry: lax.fori_loop(0, _STEPS, step, carry))(begun)
     return optimizer.get_params(state)[0], total / (_KEPT * _STEPS)

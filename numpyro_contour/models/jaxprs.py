@@ -47,11 +47,11 @@ def operations(jaxpr: Any) -> float:
     return max(number, 1.0)
 
 
-def depending(jaxpr: Any) -> list[bool]:
-    """Whether each result of a traced function depends on its arguments."""
-    reached = set(jaxpr.invars)
+def sources(jaxpr: Any) -> list[set[int]]:
+    """The numbers of the arguments that each result of a traced function depends on."""
+    known: dict[Any, set[int]] = {v: {i} for i, v in enumerate(jaxpr.invars)}
+    of = lambda variables: [known.get(v, set()) for v in variables if not hasattr(v, "val")]
     for equation in jaxpr.eqns:
-        # Those of loops and branches are taken together.
-        if any(not hasattr(v, "val") and v in reached for v in equation.invars):
-            reached.update(equation.outvars)
-    return [not hasattr(v, "val") and v in reached for v in jaxpr.outvars]
+        # The results of loops and branches are taken together.
+        known.update(dict.fromkeys(equation.outvars, set().union(*of(equation.invars))))
+    return [set() if hasattr(v, "val") else known.get(v, set()) for v in jaxpr.outvars]

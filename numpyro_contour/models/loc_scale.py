@@ -40,10 +40,10 @@ class LocScale:
         """The location, 0 where it has none."""
         return jnp.asarray(getattr(self.base, "loc", 0.0))
 
-    @property
-    def information(self) -> Any:
-        """The precision of the normal that is nearest to it at a scale of one, about."""
-        return _INFORMATION.get(type(self.base), lambda _: 1.0)(self.base)
+    def share_of_prior(self, c: Any, variance: Any) -> Any:
+        """Variances of z as shares of those of the normals that are nearest to its prior."""
+        information = _INFORMATION.get(type(self.base), lambda _: 1.0)(self.base)
+        return variance * information / self.scale ** (2 * c)
 
     def possible(self, c: np.ndarray) -> np.ndarray:
         """Centrings that it can have, near those that are wanted."""
@@ -104,6 +104,10 @@ class Joint(LocScale):
     def possible(self, c: np.ndarray) -> np.ndarray:
         """All of a vector's numbers as they are written, or none."""
         return np.broadcast_to(np.round(c.mean(-1, keepdims=True)), c.shape)
+
+    def share_of_prior(self, c: Any, variance: Any) -> Any:
+        """The same, for vectors that are not centred."""
+        return variance
 
     def _base_of(self, c: Any) -> Any:
         written = jnp.asarray(c)[..., :1, None] > 0.5

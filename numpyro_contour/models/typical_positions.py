@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +49,41 @@ def typical_positions(potential: ModelPotential) -> tuple[Any, np.ndarray]:
 
     starts = jax.jit(jax.vmap(drawn))(random.split(random.key(0), _DRAWS))
     like = jax.tree.map(lambda x: x[0], starts)
+    found = descents(potential, like, np.asarray(jax.vmap(ravel)(starts), float))
+    ends = [descent.end for descent in found]
+    return like, np.array(ends + [descent.beside for descent in found])
+
+
+class Descent(NamedTuple):
+    """Where a descent came to."""
+
+    #: its end, (d,)
+    end: np.ndarray
+    #: the energy there, over the rows that it saw
+    energy: float
+    #: a position on the way, as high above the end as draws are on average, (d,)
+    beside: np.ndarray
+
+
+def descents(
+    potential: ModelPotential,
+    like: Any,
+    starts: np.ndarray,
+    iterations: int = _ITERATIONS,
+    held: np.ndarray | None = None,
+) -> list[Descent]:
+    """Descents of the potential energy over some rows, at most 10,000 of a plate.
+
+    Args:
+        potential: the potential energy of a model.
+        like: an unconstrained position.
+        starts: where they begin, flat positions in its shapes, (p, d).
+        iterations: of L-BFGS, at most. Defaults to 60.
+        held: coordinates that stay, a mask (d,). None (default) for none.
+
+    Returns:
+        Those whose energies are finite.
+    """
     rng = np.random.default_rng(0)
 
     @jax.jit
@@ -60,22 +95,24 @@ def typical_positions(potential: ModelPotential) -> tuple[Any, np.ndarray]:
         value, gradient = energy(jnp.asarray(flat, jnp.result_type(float)), rows)
         value = float(value)
         way.append((value, np.array(flat)))
-        return value, np.asarray(gradient, float)
+        slope = np.asarray(gradient, float)
+        return value, slope if held is None else np.where(held, 0.0, slope)
 
-    ends: list[np.ndarray] = []
-    beside: list[np.ndarray] = []
-    options = {"maxiter": _ITERATIONS}
-    for start in np.asarray(jax.vmap(ravel)(starts), float):
+    ended: list[Descent] = []
+    options = {"maxiter": iterations}
+    for start in starts:
         way: list[tuple[float, np.ndarray]] = []
         rows = {
             name: jnp.asarray(rng.choice(size, min(size, _ROWS), replace=False))
             for name, (size, _) in potential.plates.sizes.items()
         }
         end = minimize(evaluated, start, jac=True, method="L-BFGS-B", options=options).x
-        found = [flat for flat in (end, start) if np.isfinite(evaluated(flat)[0])][:1]
-        ends.extend(found)
-        beside.extend(_beside(flat, evaluated(flat)[0], way) for flat in found)
-    return like, np.array(ends + beside)
+        for flat in (end, start):
+            lowest, _ = evaluated(flat)
+            if np.isfinite(lowest):
+                ended.append(Descent(flat, lowest, _beside(flat, lowest, way)))
+                break
+    return ended
 
 
 def _beside(end: np.ndarray, lowest: float, way: list[tuple[float, np.ndarray]]) -> np.ndarray:
