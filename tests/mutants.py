@@ -500,6 +500,35 @@ MUTANTS = [
         "models/test_scales.py",
     ),
     Mutant("models/scales.py", "isinstance(support, _POSITIVE)", "True", "models/test_scales.py"),
+    *(
+        Mutant(place, old, new, "models/test_centring.py")
+        for place, old, new in [
+            ("models/loc_scale.py", "scale ** (1 - c) * (", "scale ** c * ("),
+            ("models/loc_scale.py", "z = c * self.loc + self", "z = self"),
+            ("models/loc_scale.py", "scale ** (2 * c)", "scale ** c"),
+            ("models/loc_scale.py", "jnp.where(c > 0.5, z, ", "jnp.where(c > 2, z, "),
+            ("models/loc_scale.py", 'or msg["value"] is not None', ""),
+            ("models/centring.py", "np.clip(1 - left, 0, 1)", "np.clip(left, 0, 1)"),
+            ("models/centring.py", "c.min(initial=1) < _CENTRED", "True"),
+            ("models/jaxprs.py", "known.get(v, set()) for v in jaxpr", "{0} for v in jaxpr"),
+            ("models/relabelling.py", 'getattr(like, "centring", None)', "None"),
+            (
+                "models/coordinates.py",
+                "position = centred(potential, position)\n    model",
+                "model",
+            ),
+            ("kernels/parts.py", "if self.temperature != Constant(1.0):", "if False:"),
+            ("kernels/parts.py", "or callable(source.energy)", ""),
+            ("kernels/parts.py", "(source.recentred and own)", "own"),
+            ("kernels/start.py", "in_coordinates_of(init_params, given)", "given"),
+            (
+                "kernels/methods/weight_site.py",
+                "constrain(in_coordinates_of(z, sites))",
+                "constrain(sites)",
+            ),
+            ("runs/at_draws.py", 'getattr(like, "centring", None)', "None"),
+        ]
+    ),
     Mutant("adaptation/places.py", "- 2 * wider", "- 0.5 * wider", "adaptation/test_descent.py"),
     Mutant(
         *("adaptation/descent.py", "progress < 1.5 * _ENDS", "progress < 1.0 * _ENDS"),

@@ -24,6 +24,7 @@ from numpyro_contour.models.coordinates import (
     unconstrained_shapes,
 )
 from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.relabelling import relabelling_of
 from numpyro_contour.runs.at_draws import unconstrained
 
 FAMILIES = {
@@ -118,6 +119,28 @@ def test_a_position_keeps_its_coordinates_wherever_it_goes():
     assert jax.tree.structure(other) != jax.tree.structure(position)
     with pytest.raises(ValueError, match="different type"):
         jax.tree.map(jnp.add, position, dict(position))
+
+
+def components(y):
+    scale = numpyro.sample("scale", dist.HalfNormal(5))
+    means = numpyro.sample("means", dist.Normal(0, scale).expand([3]).to_event(1))
+    each = dist.MixtureSameFamily(dist.Categorical(jnp.ones(3) / 3), dist.Normal(means, 1))
+    numpyro.sample("y", each.expand([len(y)]).to_event(1), obs=y)
+
+
+def test_labels_are_those_of_the_values():
+    """Reordered are the means, whatever the centring of each."""
+    potential = ModelPotential.of(components, (jnp.arange(6.0),))
+    z = {"means": jnp.array([1.0, -2.0, 0.5]), "scale": jnp.array(0.7)}
+    position = Decentred(z, Centring({"means": np.array([0.0, 0.5, 1.0])}))
+    relabel = relabelling_of(potential, position)
+    of = lambda flat: constrained(potential, unravel_like(flat, position))["means"]
+    before, orders = of(ravel(position)), set()
+    for key in random.split(random.key(0), 8):
+        after = of(relabel(key, ravel(position)))
+        np.testing.assert_allclose(np.sort(after), np.sort(before), rtol=1e-4)
+        orders.add(tuple(np.asarray(after).round(3)))
+    assert len(orders) > 2
 
 
 # ---------------------------------------------------------------------- which coordinates
