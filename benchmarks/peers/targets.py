@@ -12,6 +12,7 @@ import numpy as np
 from jax import random
 from numpyro.infer import NUTS
 
+from benchmarks.peers.importance import weighted_draws
 from benchmarks.peers.known_answers import known_answers
 from benchmarks.peers.target import Target, Truth, given, grid_truth
 from benchmarks.shared import runs
@@ -107,20 +108,29 @@ def galaxy_mode(x: np.ndarray) -> np.ndarray:
     return np.searchsorted(_ORDERS, order_of_three(x))
 
 
-def draws_of_nuts(start: str, samples: int) -> np.ndarray:
+def draws_of_nuts(start: str, samples: int, chains: int = 8) -> np.ndarray:
     """Draws of NUTS from the target whose name has this prefix, (draws, size)."""
     target = next(target for target in targets() if target.name.startswith(start))
-    start = target.starts(random.key(8), 8)
+    start = target.starts(random.key(8), chains)
     nuts = runs.run(
-        NUTS(potential_fn=target.potential), 1000, samples, 8, seed=9, init_params=start
+        NUTS(potential_fn=target.potential), 1000, samples, chains, seed=9, init_params=start
     )
     return np.asarray(nuts.get_samples(), np.float64)
 
 
 def _galaxies_truth() -> Truth:
-    """The truth by NUTS; figures that the components share are averaged over the labellings."""
-    x = draws_of_nuts("galaxies", 5000).reshape(-1, 3, 3)
-    means, squares = x.mean((0, 2)), (x**2).mean((0, 2))
+    """The truth by importance sampling around draws of NUTS, with components in their order.
+
+    Chains of NUTS hardly mix between the ways to divide the galaxies: 24 of 4,000 draws have an
+    R-hat of 1.5. Figures that the components share are averaged over the labellings.
+    """
+    near = draws_of_nuts("galaxies", 500, chains=24).reshape(-1, 3, 3)
+    near = np.take_along_axis(near, np.argsort(near[:, :1], 2), 2).reshape(-1, 9)
+    target = next(target for target in targets() if target.name.startswith("galaxies"))
+    x, weights = weighted_draws(target.potential, near)
+    x, weights = x.reshape(-1, 3, 3), weights * (np.diff(x[:, :3]) > 0).all(1)
+    weights /= weights.sum()
+    means, squares = weights @ x.mean(2), weights @ (x**2).mean(2)
     return Truth(np.full(6, 1 / 6), np.repeat(means, 3), np.repeat(np.sqrt(squares - means**2), 3))
 
 

@@ -10,6 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from jax import random
+from numpyro.contrib.control_flow import scan
 from numpyro.infer import MCMC
 from numpyro.infer.util import constrain_fn, potential_energy
 
@@ -150,8 +151,8 @@ GROUPS = 200
 
 
 def measured(y, errors, minibatch=None):
-    """Effects of a spread of 1 +- 0.05, each measured once; some of them in a minibatch."""
-    scale = numpyro.sample("scale", dist.LogNormal(0.0, 0.05))
+    """Effects of a spread of 3 +- 0.15, each measured once; some of them in a minibatch."""
+    scale = numpyro.sample("scale", dist.LogNormal(np.log(3.0), 0.05))
     x = numpyro.sample("x", dist.Normal(3.0, scale).expand([len(y)]).to_event(1))
     with numpyro.plate("rows", len(y), subsample_size=minibatch) as i:
         numpyro.sample("y", dist.Normal(x[i], errors[i]), obs=y[i])
@@ -160,13 +161,13 @@ def measured(y, errors, minibatch=None):
 @functools.cache
 def measurements(errors=tuple(ERRORS)):
     rng = np.random.default_rng(0)
-    errors = np.repeat(errors, GROUPS // len(errors))
-    return jnp.asarray(3 + rng.normal(size=GROUPS) + errors * rng.normal(size=GROUPS)), errors
+    errors = 3 * np.repeat(errors, GROUPS // len(errors))
+    return jnp.asarray(3 + 3 * rng.normal(size=GROUPS) + errors * rng.normal(size=GROUPS)), errors
 
 
 @pytest.mark.parametrize("minibatch", [None, 100])
 def test_effects_are_centred_by_what_is_known_of_them(minibatch):
-    """A normal of precision 1 and one observation: c is 1 / (1 + its variance)."""
+    """A normal and one observation of e times its spread: c is 1 / (1 + e^2)."""
     y, errors = measurements()
     potential = ModelPotential.of(measured, (y, jnp.asarray(errors), minibatch))
     centring = centring_of(potential)
@@ -198,8 +199,20 @@ def summed_out(y):
     numpyro.sample("y", dist.Normal(x.sum() + k, 1.0), obs=y.sum())
 
 
+def in_a_scan(y):
+    scale = numpyro.sample("scale", dist.HalfNormal(1))
+
+    def step(last, seen):
+        x = numpyro.sample("x", dist.Normal(last, scale))
+        numpyro.sample("y", dist.Normal(x, 3.0), obs=seen)
+        return x, None
+
+    scan(step, 0.0, y)
+
+
 def test_what_stays_as_it_is_written():
     y = jnp.arange(4.0)
+    assert centring_of(ModelPotential.of(in_a_scan, (y,))) is None
     assert centring_of(ModelPotential.of(known_scale, (y,))) is None
     assert centring_of(ModelPotential.of(summed_out, (y,))) is None
     precise, errors = measurements((0.05,))
