@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax import random
 
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.models.all_rows import along
-from numpyro_contour.models.handlers import (
-    initialised,
-    subsample_rows,
-    unconstrained_values,
-)
+from numpyro_contour.models.coordinates import unconstrained_shapes
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.row_terms import terms
 
@@ -33,12 +28,7 @@ def lacking_derivative(potential: ModelPotential) -> str:
 
 def _lacking(potential: ModelPotential) -> str:
     rows = potential.plates.first_rows()
-    started = initialised(subsample_rows(potential.model, rows), random.key(0))
-
-    def position() -> dict[str, jax.Array]:
-        return unconstrained_values(started, potential.model_args, potential.model_kwargs)
-
-    like = jax.eval_shape(position)
+    like = unconstrained_shapes(potential)
 
     def bend(flat: jax.Array) -> tuple:
         energies = lambda x: terms(potential, unravel_like(x, like), rows)
