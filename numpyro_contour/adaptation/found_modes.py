@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from numpyro_contour.adaptation.copies import APART, SAME, next_to
 from numpyro_contour.adaptation.mode_search import MOST_FULL_SHAPE, Shape
 from numpyro_contour.adaptation.mode_slots import slot_for
 from numpyro_contour.adaptation.places import Place
@@ -19,11 +20,6 @@ from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardi
 
 # Slots for modes: counts of tries take their square, and shapes that of the coordinates.
 _SLOTS, _SLOTS_OF_MANY, _MANY = 32, 16, 20
-# Bottoms nearer than this, in standard deviations of either mode, are those of one mode: two
-# normals have two modes only where they are two apart.
-_APART = 2.0
-# How far the coordinates of a copy may be from those of a mode, in its standard deviations.
-_SAME = 0.2
 # Positions at which the energies of copies are compared.
 _COMPARED = 4
 # Places on the way to the nearest known mode, with both ends, and the height in temperatures above
@@ -82,7 +78,7 @@ def none_found(size: int) -> FoundModes:
 def is_known(modes: Modes, bottom: Place) -> jax.Array:
     """Whether a descent has ended in a mode that is known."""
     squares = jnp.sum(standardised(modes, bottom.position) ** 2, -1)
-    return jnp.any(modes.known & (squares < _APART**2))
+    return jnp.any(modes.known & (squares < APART**2))
 
 
 def with_modes(
@@ -137,7 +133,7 @@ def renewed(found: FoundModes, here: Evaluation, temperature: jax.Array) -> Foun
     moves = -times(turned, here.gradient) / temperature
     # A bottom that would move farther is not that of the mode.
     squares = jnp.sum(moves**2, -1)
-    near = squares < _APART**2
+    near = squares < APART**2
     mean = modes.mean + jnp.where(near[:, None], times(modes.factor, moves), 0.0)
     energies = here.energy - jnp.where(near, 0.5 * squares * temperature, 0.0)
     log_mass = modes.log_volume - energies / temperature
@@ -164,7 +160,7 @@ def _is_near(modes: Modes, shape: Shape) -> jax.Array:
     """Whether a mode is that of a shape, by the distance in either one's standard deviations."""
     there = jnp.sum(standardised(modes, shape.mean) ** 2, -1)
     here = jnp.sum(times(shape.inverse[None], modes.mean - shape.mean) ** 2, -1)
-    return jnp.any(modes.known & (jnp.minimum(there, here) < _APART**2))
+    return jnp.any(modes.known & (jnp.minimum(there, here) < APART**2))
 
 
 def _own(shape: Shape) -> Modes:
@@ -215,24 +211,18 @@ def _as_copy(modes: Modes, shape: Shape) -> tuple[Modes, Modes, jax.Array]:
         The copy, its original, and whether the bottoms have the same coordinates but for these.
     """
     size = shape.mean.shape[-1]
-    sizes = jnp.argsort(jnp.abs(jnp.concatenate([modes.mean, shape.mean[None]])))
-    rank = jnp.argsort(sizes[:-1])
-    orders = sizes[-1][rank]  # of the new mode's coordinates, each next to one of the known mode's
-    there = shape.mean[orders]
-    signs = jnp.where(modes.mean * there < 0, -1.0, 1.0).astype(there.dtype)
-    sds = jnp.sqrt(jnp.sum(modes.factor**2, -1))
-    away = jnp.max(jnp.abs(signs * there - modes.mean) / sds, -1)
+    orders, signs, away = next_to(modes, shape.mean)
     nearest = jnp.argmin(jnp.where(modes.known, away, jnp.inf))
     original = entries(modes, nearest)
     # A signed permutation: the coordinate of the copy in each row is one of the original.
-    turns = jnp.zeros((size, size), there.dtype).at[orders[nearest], jnp.arange(size)]
+    turns = jnp.zeros((size, size), signs.dtype).at[orders[nearest], jnp.arange(size)]
     turned = turns.set(signs[nearest])
     copy = original._replace(
         mean=turned @ original.mean,
         factor=turned @ original.factor,
         inverse=original.inverse @ turned.T,
     )
-    return copy, original, modes.known[nearest] & (away[nearest] < _SAME)
+    return copy, original, modes.known[nearest] & (away[nearest] < SAME)
 
 
 def _directions(size: int, dtype: Any) -> np.ndarray:

@@ -89,7 +89,7 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
         place_anchor=partial(place_anchor, *around, lift_in_turn),
         follow=follow_all,
         sampled_draw=sampled,
-        end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
+        end_warmup_draw=lift(partial(draws.end_warmup_draw, plan, known)),
         end_kept_draw=lift(draws.end_kept_draw),
     )
     after = next_draw(plan, lift, programs, state)

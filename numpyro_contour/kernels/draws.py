@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from numpyro_contour.adaptation.found_modes import slots
+from numpyro_contour.adaptation.found_modes import FoundModes, slots
 from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
+from numpyro_contour.adaptation.narrow_modes import suited_to_modes
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.turning import with_frames_turned
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
@@ -184,10 +185,23 @@ class ChainDraws:
         window = Window(drawn, drawn.log_weight)
         return self._after(state, window, sampler_state, rng_key, warmup)
 
-    def end_warmup_draw(self, plan: Plan, state: Any, trace: Trace) -> Any:
-        """The state after a draw of the sampler in the warm-up, with what it teaches."""
+    def end_warmup_draw(
+        self, plan: Plan, known: FoundModes | tuple[()], state: Any, trace: Trace
+    ) -> Any:
+        """The state after a draw of the sampler in the warm-up, with what it teaches.
+
+        Args:
+            plan: the plan of the warm-up.
+            known: the modes that are known, () where chains do not jump.
+            state: the state after the draw.
+            trace: the steps of the draw.
+        """
         temperature = self.parts.temperature(state.sampler.chain.steps)
-        return self.parts.method.end_warmup_draw(plan, state, trace, temperature)
+        ended = self.parts.method.end_warmup_draw(plan, state, trace, temperature)
+        if not known or not self.parts.scaling.is_found:
+            return ended
+        tuning = suited_to_modes(ended.warmup.tuning, known, temperature)
+        return ended._replace(warmup=ended.warmup._replace(tuning=tuning))
 
     def end_kept_draw(self, state: Any, trace: Trace) -> Any:
         """The state after a draw that is kept: what steps of a found size have covered."""

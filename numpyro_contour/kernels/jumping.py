@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax, random
 
 from numpyro_contour import checks
+from numpyro_contour.adaptation.copies import further_copy
 from numpyro_contour.adaptation.descent import Descent
 from numpyro_contour.adaptation.found_modes import (
     FoundModes,
@@ -130,8 +131,9 @@ def search(
     """The modes that all chains know after a draw of the warm-up.
 
     From time to time a descent goes down from where each chain is, and another one from there with
-    other labels, if the model may have some. All chains know the modes that any of them has found.
-    None is added once draws are kept.
+    other labels, if the model may have some. Else, where modes are copies of one another, some
+    descents begin where further copies may be. All chains know the modes that any of them has
+    found. None is added once draws are kept.
 
     Args:
         plan: the plan of the warm-up.
@@ -164,8 +166,11 @@ def search(
         if telling is None:
             made = found.descents // descents
             visited = _with_other_ends(visited, after.warmup.tuning.descent, made)
-        if relabel is not None:
-            keys = random.split(random.fold_in(after.rng_key[0], 4), visited.shape[:2])
+        keys = random.split(random.fold_in(after.rng_key[0], 4), visited.shape[:2])
+        if relabel is None:
+            further = lambda key, place: further_copy(key, found.modes, place)
+            visited = jax.vmap(jax.vmap(further))(keys, visited)
+        else:
             visited = jnp.concatenate([visited, jax.vmap(jax.vmap(relabel))(keys, visited)], 1)
 
         def of_each(function: Callable, places: Any) -> Any:
