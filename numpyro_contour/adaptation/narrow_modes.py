@@ -1,6 +1,6 @@
-"""The step size that the narrowest of the known modes bears.
+"""Moves that suit the narrowest of the modes that chains jump to.
 
-A step fits the widths of the places where it was found. In a narrower mode it overshoots the
+Moves fit the widths of the places where they were found. In a narrower mode they overshoot the
 bottom: draws are spread too widely there, and chains are thrown out and give it too little mass.
 """
 
@@ -13,54 +13,73 @@ from jax import lax
 
 from numpyro_contour.adaptation.found_modes import FoundModes
 from numpyro_contour.adaptation.tuning import TINY, Tuning
-from numpyro_contour.core.arrays.factors import displacement, slope
+from numpyro_contour.core.arrays.factors import displacement
+from numpyro_contour.core.samplers.jumps import JumpCounts
 
 # The largest product of step size and curvature at the bottom of a mode, where from 2 on steps are
 # unstable.
 _MOST = 1.0
-# A mode that is lighter than the heaviest one by more nats is left out.
-_LIGHTER = 4.0
-# The log step size falls by no more: a mode that is narrower still is a neck, or rarely visited.
-_MOST_FALL = 1.5
+# The log step size falls by no more.
+_MOST_FALL = 8.0
+# So many jumps into a mode, and such a share of the tries, show that it is as wide as it seems: the
+# end of a neck is not.
+_FEWEST_JUMPS, _LEAST_SHARE = 3, 0.05
 # Products with the Hessian: the largest eigenvalue is seldom too low by a tenth after them.
 _PRODUCTS = 8
 
 
-def suited_to_modes(tuning: Tuning, found: FoundModes, temperature: jax.Array) -> Tuning:
-    r"""What is tuned, with a step size that suits all modes of much mass.
+def suited_to_modes(
+    tuning: Tuning,
+    found: FoundModes,
+    jumps: JumpCounts,
+    temperature: jax.Array,
+    keep_preconditioner: bool,
+    keep_step_size: bool,
+) -> Tuning:
+    r"""What is tuned, with a preconditioner and a step size that suit all modes in use.
 
-    .. math:: \epsilon \max_k \lambda_{\max}(L^\top H_k L) \le 1, \quad
+    .. math:: M_i \le 1 / (L^\top H_k L)_{ii}, \qquad
+       \epsilon\, \lambda_{\max}(M^{1/2} L^\top H_k L M^{1/2}) \le 1, \qquad
        H_k = \tau F_k^{-\top} F_k^{-1}
 
-    Moves are preconditioned by :math:`L L^\top`, and :math:`F_k F_k^\top` is the covariance of
+    Moves are preconditioned by :math:`L M L^\top`, and :math:`F_k F_k^\top` is the covariance of
     mode k.
 
     Args:
         tuning: what is tuned of the chain.
         found: the modes that are known.
+        jumps: the jumps of the warm-up so far, of all chains that run together.
         temperature: tau.
+        keep_preconditioner: whether M is given.
+        keep_step_size: whether the step size is.
 
     Returns:
-        The tuning; as it is where there are not two modes, or their shapes are not known.
+        The tuning; as it is where the shapes of modes are not known.
     """
     modes = found.modes
     if modes.factor.ndim < 3:
         return tuning
-    root = jnp.sqrt(tuning.preconditioner)
-
-    def product(inverse: jax.Array, v: jax.Array) -> jax.Array:
-        image = inverse @ displacement(tuning.factor, root * v)
-        return root * slope(tuning.factor, image @ inverse)
+    tried, made = jumps.tried.sum(0), jumps.made.sum(0)
+    in_use = modes.known & (made >= _FEWEST_JUMPS) & (made > _LEAST_SHARE * tried)
+    size, dtype = modes.mean.shape[-1], modes.mean.dtype
+    axes = jax.vmap(lambda axis: displacement(tuning.factor, axis))(jnp.eye(size, dtype=dtype))
+    roots = modes.inverse @ axes.T  # R, with R'R tau = L'H L
+    bent = temperature * jnp.max(jnp.where(in_use[:, None], jnp.sum(roots**2, 1), 0.0), 0)
+    if not keep_preconditioner:
+        narrowest = jnp.where(bent > 0, 1 / (bent + TINY), jnp.inf)
+        tuning = tuning._replace(preconditioner=jnp.minimum(tuning.preconditioner, narrowest))
+    if keep_step_size:
+        return tuning
+    roots = roots * jnp.sqrt(tuning.preconditioner)
 
     def grown(_: int, v: jax.Array) -> jax.Array:
-        return jax.vmap(product)(modes.inverse, v / (_size(v)[:, None] + TINY))
+        v = v / (_length(v)[:, None] + TINY)
+        return jnp.einsum("kji,kj->ki", roots, jnp.einsum("kji,ki->kj", roots, v))
 
-    first = np.random.default_rng(0).standard_normal(modes.mean.shape[-1])
-    start = jnp.broadcast_to(first.astype(modes.mean.dtype), modes.mean.shape)
-    largest = temperature * _size(lax.fori_loop(0, _PRODUCTS, grown, start))
-    log_mass = jnp.where(modes.known, found.log_mass, -jnp.inf)
-    counts = (log_mass > jnp.max(log_mass) - _LIGHTER) & jnp.isfinite(largest) & found.several
-    most = jnp.max(jnp.where(counts, largest, 0.0))
+    first = np.random.default_rng(0).standard_normal(size).astype(dtype)
+    start = jnp.broadcast_to(first, modes.mean.shape)
+    largest = temperature * _length(lax.fori_loop(0, _PRODUCTS, grown, start))
+    most = jnp.max(jnp.where(in_use & jnp.isfinite(largest), largest, 0.0))
     step_size = tuning.step_size
     bound = jnp.where(most > 0, jnp.log(_MOST / (most + TINY)), jnp.inf)
     bound = jnp.maximum(bound, step_size.log_value - _MOST_FALL)
@@ -68,5 +87,5 @@ def suited_to_modes(tuning: Tuning, found: FoundModes, temperature: jax.Array) -
     return tuning._replace(step_size=step_size._replace(log_average=lower))
 
 
-def _size(v: jax.Array) -> jax.Array:
+def _length(v: jax.Array) -> jax.Array:
     return jnp.sqrt(jnp.sum(v**2, -1))

@@ -45,7 +45,8 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
     plan = parts.plan
     potential = parts.source.potential(model_args, model_kwargs)
     like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
-    draws = ChainDraws(parts, potential, len(state.rng_key) if batched else 1)
+    together = (len(state.rng_key), CHAINS) if batched else ()
+    draws = ChainDraws(parts, potential, *together)
     chosen = parts.estimator(potential)
     estimator = partial(parts.source.estimator, chosen, potential, like, state.warmup)
     energy = estimator()

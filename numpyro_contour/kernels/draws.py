@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import random
+from jax import lax, random
 
 from numpyro_contour.adaptation.found_modes import FoundModes, slots
 from numpyro_contour.adaptation.measured_move import measured_draw
@@ -48,6 +48,8 @@ class ChainDraws:
     potential: ModelPotential | None
     #: chains that run together
     chains: int = 1
+    #: the name of their axis, None where a chain runs alone
+    axis: str | None = None
 
     @property
     def exact(self) -> bool:
@@ -121,7 +123,10 @@ class ChainDraws:
         if jumping is not None:
             moved = setup.diffusion, setup.step_size, parts.temperature
             jump = jumps(sampler, *moved, jumping.modes, telling)
-            tries = Jumps(jump, jumping.made, warmup.jumps)
+            # Those of the warm-up say how to move, those of kept draws how the chain got about.
+            ended = warmup.iteration == warmup.length
+            counts = jax.tree.map(lambda n: jnp.where(ended, 0, n), warmup.jumps)
+            tries = Jumps(jump, jumping.made, counts)
         trust: jax.Array | float = 1.0
         if not self.exact:
             trust = parts.method.trust(parts.plan, state.warmup, callable(parts.source.energy))
@@ -139,9 +144,7 @@ class ChainDraws:
             )
         )
         if window.jumped is not None:
-            kept = warmup.iteration >= warmup.length
-            counts = jax.tree.map(lambda n: jnp.where(kept, n, 0), window.jumped)
-            warmup = warmup._replace(jumps=counts)
+            warmup = warmup._replace(jumps=window.jumped)
         temperature = parts.temperature(sampler_state.chain.steps)
         sampler_state, window = parts.method.end_window(sampler_state, window, temperature)
         return self._after(state, window, sampler_state, rng_key, warmup), window.trace
@@ -198,9 +201,17 @@ class ChainDraws:
         """
         temperature = self.parts.temperature(state.sampler.chain.steps)
         ended = self.parts.method.end_warmup_draw(plan, state, trace, temperature)
-        if not known or not self.parts.scaling.is_found:
+        if not known:
             return ended
-        tuning = suited_to_modes(ended.warmup.tuning, known, temperature)
+        scaling, warmup = self.parts.scaling, ended.warmup
+        jumps = warmup.jumps
+        if self.axis is not None:
+            jumps = jax.tree.map(lambda n: lax.psum(n, self.axis), jumps)
+        tuning = suited_to_modes(
+            *(warmup.tuning, known, jumps, temperature),
+            keep_preconditioner=not scaling.finds_preconditioner,
+            keep_step_size=not scaling.is_found,
+        )
         return ended._replace(warmup=ended.warmup._replace(tuning=tuning))
 
     def end_kept_draw(self, state: Any, trace: Trace) -> Any:
