@@ -113,6 +113,28 @@ MUTANTS = [
         )
     ),
     *(
+        Mutant("adaptation/copies.py", old, new, "adaptation/test_copies.py")
+        for old, new in (
+            ("signs[second] * modes.mean", "modes.mean"),
+            (".at[:, orders[second]]", ".at[:, jnp.argsort(orders[second])]"),
+            ("modes.known & far &", "modes.known &"),
+            ("(away < SAME) &", "(away < 10) &"),
+            ("(random.uniform(of_moving) < _OFTEN)", "True"),
+        )
+    ),
+    *(
+        Mutant("adaptation/narrow_modes.py", old, new, "adaptation/test_narrow_modes.py")
+        for old, new in (
+            ("(made > _LEAST_SHARE * tried)", "True"),
+            ("(made >= _FEWEST_JUMPS)", "True"),
+            ("bent = temperature * jnp.max", "bent = jnp.max"),
+            ("modes.inverse @ axes.T", "modes.inverse @ axes"),
+            ("roots = roots * jnp.sqrt(tuning.preconditioner)", ""),
+            ("largest = temperature *", "largest ="),
+            ("jnp.minimum(tuning.preconditioner, narrowest)", "narrowest"),
+        )
+    ),
+    *(
         Mutant("adaptation/found_modes.py", old, new, "adaptation/test_modes.py")
         for old, new in (
             ("_EVENNESS * found.log_mass", "found.log_mass"),
@@ -123,7 +145,7 @@ MUTANTS = [
                 "moves = -times(turned, here.gradient)",
                 "moves = -times(modes.factor, here.gradient)",
             ),
-            ("near = squares < _APART**2", "near = squares < jnp.inf"),
+            ("near = squares < APART**2", "near = squares < jnp.inf"),
         )
     ),
     *(
@@ -510,6 +532,7 @@ MUTANTS = [
             ("models/loc_scale.py", 'or msg["value"] is not None', ""),
             ("models/centring.py", "np.clip(1 - left, 0, 1)", "np.clip(left, 0, 1)"),
             ("models/centring.py", "c.min(initial=1) < _CENTRED", "True"),
+            ("models/centring.py", "if c.mean() > _NOT_CENTRED", "if True"),
             ("models/jaxprs.py", "known.get(v, set()) for v in jaxpr", "{0} for v in jaxpr"),
             ("models/relabelling.py", 'getattr(like, "centring", None)', "None"),
             (

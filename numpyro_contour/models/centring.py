@@ -45,6 +45,9 @@ _STARTS, _ITERATIONS = 4, 500
 _KEPT = 0.25
 # Sites that are as good as centred stay as they are written.
 _CENTRED = 0.9
+# Sites of which data say as little are not centred at all. In other coordinates the density has no
+# bound where the scale goes to 0, and descents end there, far below all draws.
+_NOT_CENTRED = 0.25
 # Centrings are rounded to these, so that rounding errors do not make other programs.
 _PARTS = 32
 # What a model may raise that cannot be written in other coordinates.
@@ -126,7 +129,7 @@ def _best(
     for name, (site, x) in known.items():
         left = np.asarray(site.share_of_prior(half[name], variances[name]))
         c = site.possible(np.broadcast_to(np.clip(1 - left, 0, 1), jnp.shape(x)))
-        c = np.round(c * _PARTS) / _PARTS
+        c = np.round(c * _PARTS) / _PARTS if c.mean() > _NOT_CENTRED else np.zeros_like(c)
         if np.isfinite(c).all() and c.min(initial=1) < _CENTRED:
             chosen[name] = c
     return Centring(chosen) if chosen else None

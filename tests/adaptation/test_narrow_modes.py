@@ -1,0 +1,127 @@
+"""Moves that suit the narrowest of the modes that chains jump to."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+from numpyro.infer import MCMC
+
+from numpyro_contour import ContourSGLD, diagnose
+from numpyro_contour.adaptation.found_modes import none_found
+from numpyro_contour.adaptation.frames import first_frame
+from numpyro_contour.adaptation.narrow_modes import suited_to_modes
+from numpyro_contour.adaptation.tuning import initial_tuning
+from numpyro_contour.core.arrays.factors import LowRank
+from numpyro_contour.core.samplers.jumps import no_counts
+
+WIDE = np.array([4.0, 4.0, 4.0])
+# A normal that is narrower in two coordinates, and in one of their diagonals.
+NARROW = np.array([[0.5, 0.4, 0.0], [0.4, 0.5, 0.0], [0.0, 0.0, 9.0]])
+
+
+def known_modes(temperature=1.0):
+    """A wide mode and a narrow one, by the roots of their covariances times the temperature."""
+    found = none_found(3)
+    roots = [np.diag(WIDE**0.5), np.linalg.cholesky(NARROW)]
+    modes = found.modes
+    for slot, root in enumerate(roots):
+        root = root * temperature**0.5
+        modes = modes._replace(
+            known=modes.known.at[slot].set(True),
+            factor=modes.factor.at[slot].set(root),
+            inverse=modes.inverse.at[slot].set(np.linalg.inv(root)),
+        )
+    return found._replace(modes=modes)
+
+
+def jumps(made, tried):
+    """Jumps from the wide mode to the narrow one."""
+    counts = no_counts(len(known_modes().modes.known))
+    return counts._replace(
+        tried=counts.tried.at[0, 1].set(tried), made=counts.made.at[0, 1].set(made)
+    )
+
+
+def suited(made=10, tried=40, frame=(), temperature=1.0, **keep):
+    tuning = initial_tuning(3, jnp.asarray(WIDE), 0.4, frame=frame)
+    keep = {"keep_preconditioner": False, "keep_step_size": False} | keep
+    return suited_to_modes(
+        tuning, known_modes(temperature), jumps(made, tried), temperature, **keep
+    )
+
+
+def largest_product(tuning, axes=np.eye(3)):
+    """Step size times curvature in the narrow mode, by the matrices as they are written."""
+    moves = axes @ np.diag(np.asarray(tuning.preconditioner, float)) @ axes.T
+    values = np.linalg.eigvals(moves @ np.linalg.inv(NARROW)).real
+    return np.exp(float(tuning.step_size.log_average)) * values.max()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_no_coordinate_moves_farther_than_the_narrow_mode_is_wide(temperature):
+    tuning = suited(temperature=temperature)
+    expected = np.minimum(WIDE, 1 / np.diag(np.linalg.inv(NARROW)))
+    np.testing.assert_allclose(tuning.preconditioner, expected, rtol=1e-4)
+    # Steps of 0.4 are stable there.
+    np.testing.assert_allclose(np.exp(tuning.step_size.log_average), 0.4, rtol=1e-5)
+    assert largest_product(tuning) < 1
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_steps_suit_the_narrow_mode_where_the_preconditioner_is_given(temperature):
+    tuning = suited(keep_preconditioner=True, temperature=temperature)
+    np.testing.assert_array_equal(tuning.preconditioner, WIDE)
+    np.testing.assert_allclose(largest_product(tuning), 1, rtol=0.02)
+    given = suited(temperature=temperature, keep_preconditioner=True, keep_step_size=True)
+    np.testing.assert_allclose(np.exp(given.step_size.log_average), 0.4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("low_rank", [True, False])
+def test_modes_are_compared_in_the_coordinates_that_are_tuned(low_rank):
+    axis = np.array([[0.6], [0.8], [0.0]])
+    factor = LowRank(jnp.array([1.0, 2.0, 3.0]), jnp.asarray(axis), jnp.array([4.0]))
+    axes = np.diag([1.0, 2.0, 3.0]) @ (np.eye(3) + 3 * axis @ axis.T)
+    if not low_rank:
+        factor = jnp.asarray(axes)
+    tuning = suited(frame=first_frame(jnp.zeros(3))._replace(factor=factor))
+    bent = np.diag(axes.T @ np.linalg.inv(NARROW) @ axes)
+    np.testing.assert_allclose(tuning.preconditioner, np.minimum(WIDE, 1 / bent), rtol=1e-3)
+    assert largest_product(tuning, axes) < 1.02
+
+
+@pytest.mark.parametrize(("made", "tried"), [(2, 4), (10, 1000)])
+def test_a_mode_that_is_hardly_jumped_to_does_not_count(made, tried):
+    tuning = suited(made, tried)
+    np.testing.assert_array_equal(tuning.preconditioner, WIDE)
+    np.testing.assert_allclose(np.exp(tuning.step_size.log_average), 0.4, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_narrow_mode_beside_a_wide_one_has_its_mass():
+    sds, share, apart = (0.1, 1.0), 0.7, 10.0
+
+    def potential(x):
+        narrow = jnp.log(share) - 0.5 * jnp.sum((x / sds[0]) ** 2) - 4 * jnp.log(sds[0])
+        wide = jnp.log1p(-share) - 0.5 * jnp.sum(((x - apart) / sds[1]) ** 2)
+        return -jnp.logaddexp(narrow, wide)
+
+    mcmc = MCMC(
+        ContourSGLD(potential_fn=potential, num_steps=20),
+        num_warmup=500,
+        num_samples=1000,
+        num_chains=4,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(random.key(0), init_params=jnp.full((4, 4), apart))
+    x = np.asarray(mcmc.get_samples(group_by_chain=True), float)
+    extra = mcmc.get_extra_fields(group_by_chain=True)
+    weights = np.exp(np.asarray(extra["log_weight"], float))
+    weights /= weights.sum(1, keepdims=True)
+    inside = x.mean(-1) < apart / 2
+    masses = (weights * inside).sum(1)
+    assert abs(masses - share).max() < 0.1
+    assert abs(masses.mean() - share) < 0.05
+    spread = np.sqrt((weights[inside] @ x[inside] ** 2) / weights[inside].sum()) / sds[0]
+    assert np.all((spread > 0.85) & (spread < 1.15))
+    assert "curvature" not in [fault.check for fault in diagnose(mcmc).faults]
