@@ -127,6 +127,8 @@ MUTANTS = [
         for old, new in (
             ("(made > _LEAST_SHARE * tried)", "True"),
             ("(made >= _FEWEST_JUMPS)", "True"),
+            ("heaviest - _LIGHTER)", "heaviest - 2 * _LIGHTER)"),
+            ("modes.known & found.is_normal", "modes.known"),
             ("bent = temperature * jnp.max", "bent = jnp.max"),
             ("modes.inverse @ axes.T", "modes.inverse @ axes"),
             ("roots = roots * jnp.sqrt(tuning.preconditioner)", ""),
@@ -139,6 +141,7 @@ MUTANTS = [
         for old, new in (
             ("_EVENNESS * found.log_mass", "found.log_mass"),
             ("turned @ original.factor", "original.factor"),
+            ("rises[2]) - np.log(of_normal)", "rises[2])"),
             ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
             ("apart = ~(barrier <= _LEAST_BARRIER + rounding)", "apart = ~(barrier > 1e30)"),
             (

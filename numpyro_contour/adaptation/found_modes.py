@@ -27,6 +27,8 @@ _COMPARED = 4
 _ON_THE_WAY, _LEAST_BARRIER = 12, 0.3
 # The least by which a copy's energies may differ from those of its mode, in temperatures.
 _AS_GOOD = 0.1
+# By what factor, as its log, energies may rise otherwise than those of a normal.
+_ABOUT = 0.7
 
 # Tries aim at a mode by this power of its mass, and not less than by a factor of so many e: chains
 # have to come into small modes and out again, but most tries are to serve the large ones.
@@ -44,6 +46,8 @@ class FoundModes(NamedTuple):
     log_mass: jax.Array
     #: the potential energy at the bottom of each mode, in nats, (K,)
     energy: jax.Array
+    #: whether energies around the bottom are about those of the normal, (K,)
+    is_normal: jax.Array
     #: how noisy it is: the variance for the chain that has most of it, and which one that is; 0
     #: where energies are exact, and where an anchor has been asked for since it was seen, (K,)
     noise: jax.Array
@@ -69,6 +73,7 @@ def none_found(size: int) -> FoundModes:
         no_modes(number, size, size <= MOST_FULL_SHAPE),
         jnp.full((number,), -jnp.inf, dtype),
         jnp.full((number,), jnp.nan, dtype),
+        jnp.zeros((number,), bool),
         jnp.zeros((number,), dtype),
         jnp.zeros((number,), jnp.int32),
         jnp.zeros((), jnp.int32),
@@ -101,12 +106,13 @@ def with_modes(
         new &= taken
 
         def added(found: FoundModes) -> FoundModes:
-            mode, apart = _compared(found.modes, shape, temperature, energy_at)
+            mode, apart, is_normal = _compared(found.modes, shape, temperature, energy_at)
             modes = jax.tree.map(lambda old, x: old.at[slot].set(x), found.modes, mode)
             grown = found._replace(
                 modes=modes,
                 log_mass=found.log_mass.at[slot].set(log_mass),
                 energy=found.energy.at[slot].set(shape.energy),
+                is_normal=found.is_normal.at[slot].set(is_normal),
             )
             return jax.tree.map(lambda a, b: jnp.where(apart, a, b), grown, found)
 
@@ -171,8 +177,8 @@ def _own(shape: Shape) -> Modes:
 
 def _compared(
     modes: Modes, shape: Shape, temperature: jax.Array, energy_at: EnergyAt
-) -> tuple[Modes, jax.Array]:
-    """A mode, as a copy of a known one where that serves, and whether it is a mode of its own.
+) -> tuple[Modes, jax.Array, jax.Array]:
+    """A mode, as a copy of a known one where that serves, whether it is one, and about a normal.
 
     It is one if the straight way to the nearest known mode leads over a barrier: a descent that has
     stopped early has none on its way to the bottom.
@@ -196,12 +202,14 @@ def _compared(
     # What is not finite on the way, as behind a wall, is a barrier too.
     apart = ~(barrier <= _LEAST_BARRIER + rounding) | ~jnp.any(modes.known)
     if not dense:
-        return own, apart
+        return own, apart, jnp.zeros((), bool)
     around = energies[_ON_THE_WAY:].reshape(3, -1)
     rises = around[:, 1:] - around[:, :1]
+    of_normal = 0.5 * np.sum(_directions(size, dtype) ** 2, 1)
+    is_normal = jnp.all(jnp.abs(jnp.log(rises[2]) - np.log(of_normal)) < _ABOUT)
     by_order, by_shape = jnp.sqrt(jnp.mean((rises[1:] - rises[0]) ** 2, -1))
     alike &= jnp.isfinite(by_order) & ~(by_order > jnp.maximum(by_shape, _AS_GOOD + rounding))
-    return jax.tree.map(lambda a, b: jnp.where(alike, a, b), copy, own), apart
+    return jax.tree.map(lambda a, b: jnp.where(alike, a, b), copy, own), apart, is_normal
 
 
 def _as_copy(modes: Modes, shape: Shape) -> tuple[Modes, Modes, jax.Array]:

@@ -21,8 +21,10 @@ from numpyro_contour.core.samplers.jumps import JumpCounts
 _MOST = 1.0
 # The log step size falls by no more.
 _MOST_FALL = 8.0
-# So many jumps into a mode, and such a share of the tries, show that it is as wide as it seems: the
-# end of a neck is not.
+# A mode that is lighter than the heaviest one by more nats has no say.
+_LIGHTER = 4.0
+# So many jumps into a mode, and such a share of the tries, show that it is as wide as it seems
+# where it is no normal: the end of a neck is not.
 _FEWEST_JUMPS, _LEAST_SHARE = 3, 0.05
 # Products with the Hessian: the largest eigenvalue is seldom too low by a tenth after them.
 _PRODUCTS = 8
@@ -43,7 +45,7 @@ def suited_to_modes(
        H_k = \tau F_k^{-\top} F_k^{-1}
 
     Moves are preconditioned by :math:`L M L^\top`, and :math:`F_k F_k^\top` is the covariance of
-    mode k.
+    mode k. Modes in use are those that chains jump to, and normals with much of the mass.
 
     Args:
         tuning: what is tuned of the chain.
@@ -61,6 +63,9 @@ def suited_to_modes(
         return tuning
     tried, made = jumps.tried.sum(0), jumps.made.sum(0)
     in_use = modes.known & (made >= _FEWEST_JUMPS) & (made > _LEAST_SHARE * tried)
+    normal = modes.known & found.is_normal & found.several
+    heaviest = jnp.max(found.log_mass, where=normal, initial=-jnp.inf)
+    in_use |= normal & (found.log_mass > heaviest - _LIGHTER)
     size, dtype = modes.mean.shape[-1], modes.mean.dtype
     axes = jax.vmap(lambda axis: displacement(tuning.factor, axis))(jnp.eye(size, dtype=dtype))
     roots = modes.inverse @ axes.T  # R, with R'R tau = L'H L

@@ -13,7 +13,11 @@ from jax import lax
 from numpyro.util import is_prng_key
 
 from numpyro_contour.adaptation.driver import Programs, caught_up, next_draw
+from numpyro_contour.adaptation.found_modes import FoundModes
+from numpyro_contour.adaptation.narrow_modes import suited_to_modes
+from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rescue import rescue
+from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.following import follow
@@ -45,8 +49,7 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
     plan = parts.plan
     potential = parts.source.potential(model_args, model_kwargs)
     like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
-    together = (len(state.rng_key), CHAINS) if batched else ()
-    draws = ChainDraws(parts, potential, *together)
+    draws = ChainDraws(parts, potential, len(state.rng_key) if batched else 1)
     chosen = parts.estimator(potential)
     estimator = partial(parts.source.estimator, chosen, potential, like, state.warmup)
     energy = estimator()
@@ -90,7 +93,7 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
         place_anchor=partial(place_anchor, *around, lift_in_turn),
         follow=follow_all,
         sampled_draw=sampled,
-        end_warmup_draw=lift(partial(draws.end_warmup_draw, plan, known)),
+        end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
         end_kept_draw=lift(draws.end_kept_draw),
     )
     after = next_draw(plan, lift, programs, state)
@@ -101,5 +104,26 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
         relabel = None if potential is None else relabelling_of(potential, like)
         to_search = plan, parts.method, parts.temperature, parts.num_steps, *energies, relabel
         known = search(*to_search, known, with_axis(state), with_axis(after))
+        after = _suited(parts, plan, known, with_axis(after))
+        after = after if batched else jax.tree.map(lambda x: x[0], after)
         after = after._replace(warmup=after.warmup._replace(modes=known))
     return after
+
+
+def _suited(parts: Parts, plan: Plan, known: FoundModes, state: Any) -> Any:
+    """All chains, from the end of the stages that measure on with moves that suit the modes."""
+    warmup, scaling = state.warmup, parts.scaling
+    iteration, length = warmup.iteration[0], warmup.length[0]
+    due = (iteration < length) & ~plan.flag("measures", plan.progress(iteration, length).number)
+    jumps = jax.tree.map(lambda n: n.sum(0), warmup.jumps)
+    temperature = parts.temperature(state.sampler.chain.steps[0])
+
+    def suited(tuning: Tuning) -> Tuning:
+        return suited_to_modes(
+            *(tuning, known, jumps, temperature),
+            keep_preconditioner=not scaling.finds_preconditioner,
+            keep_step_size=not scaling.is_found,
+        )
+
+    tuning = lax.cond(due, jax.vmap(suited), lambda x: x, warmup.tuning)
+    return state._replace(warmup=warmup._replace(tuning=tuning))

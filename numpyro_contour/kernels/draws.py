@@ -9,12 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import random
 
-from numpyro_contour.adaptation.found_modes import FoundModes, slots
+from numpyro_contour.adaptation.found_modes import slots
 from numpyro_contour.adaptation.measured_move import measured_draw
 from numpyro_contour.adaptation.moments import add_draw
-from numpyro_contour.adaptation.narrow_modes import suited_to_modes
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.turning import with_frames_turned
 from numpyro_contour.adaptation.warmup import end_measured_draw, initial_warmup
@@ -48,8 +47,6 @@ class ChainDraws:
     potential: ModelPotential | None
     #: chains that run together
     chains: int = 1
-    #: the name of their axis, None where a chain runs alone
-    axis: str | None = None
 
     @property
     def exact(self) -> bool:
@@ -123,10 +120,7 @@ class ChainDraws:
         if jumping is not None:
             moved = setup.diffusion, setup.step_size, parts.temperature
             jump = jumps(sampler, *moved, jumping.modes, telling)
-            # Those of the warm-up say how to move, those of kept draws how the chain got about.
-            ended = warmup.iteration == warmup.length
-            counts = jax.tree.map(lambda n: jnp.where(ended, 0, n), warmup.jumps)
-            tries = Jumps(jump, jumping.made, counts)
+            tries = Jumps(jump, jumping.made, warmup.jumps)
         trust: jax.Array | float = 1.0
         if not self.exact:
             trust = parts.method.trust(parts.plan, state.warmup, callable(parts.source.energy))
@@ -144,7 +138,10 @@ class ChainDraws:
             )
         )
         if window.jumped is not None:
-            warmup = warmup._replace(jumps=window.jumped)
+            # Those of the warm-up say how to move, those of kept draws how the chain got about.
+            ends = warmup.iteration == warmup.length - 1
+            counts = jax.tree.map(lambda n: jnp.where(ends, 0, n), window.jumped)
+            warmup = warmup._replace(jumps=counts)
         temperature = parts.temperature(sampler_state.chain.steps)
         sampler_state, window = parts.method.end_window(sampler_state, window, temperature)
         return self._after(state, window, sampler_state, rng_key, warmup), window.trace
@@ -188,31 +185,10 @@ class ChainDraws:
         window = Window(drawn, drawn.log_weight)
         return self._after(state, window, sampler_state, rng_key, warmup)
 
-    def end_warmup_draw(
-        self, plan: Plan, known: FoundModes | tuple[()], state: Any, trace: Trace
-    ) -> Any:
-        """The state after a draw of the sampler in the warm-up, with what it teaches.
-
-        Args:
-            plan: the plan of the warm-up.
-            known: the modes that are known, () where chains do not jump.
-            state: the state after the draw.
-            trace: the steps of the draw.
-        """
+    def end_warmup_draw(self, plan: Plan, state: Any, trace: Trace) -> Any:
+        """The state after a draw of the sampler in the warm-up, with what it teaches."""
         temperature = self.parts.temperature(state.sampler.chain.steps)
-        ended = self.parts.method.end_warmup_draw(plan, state, trace, temperature)
-        if not known:
-            return ended
-        scaling, warmup = self.parts.scaling, ended.warmup
-        jumps = warmup.jumps
-        if self.axis is not None:
-            jumps = jax.tree.map(lambda n: lax.psum(n, self.axis), jumps)
-        tuning = suited_to_modes(
-            *(warmup.tuning, known, jumps, temperature),
-            keep_preconditioner=not scaling.finds_preconditioner,
-            keep_step_size=not scaling.is_found,
-        )
-        return ended._replace(warmup=ended.warmup._replace(tuning=tuning))
+        return self.parts.method.end_warmup_draw(plan, state, trace, temperature)
 
     def end_kept_draw(self, state: Any, trace: Trace) -> Any:
         """The state after a draw that is kept: what steps of a found size have covered."""

@@ -83,6 +83,19 @@ def test_exchanged_labels_are_copies_whose_map_is_the_exchange():
     assert abs(labels(to.position) - labels(x)) < 1e-3
 
 
+def test_a_mode_is_a_normal_where_energies_rise_as_its_do():
+    def twisted(x):
+        """A bottom in a bend, and a normal."""
+        bent = 0.5 * x[0] ** 2 + 0.5 * ((x[1] - x[0] ** 2) / 0.1) ** 2
+        return -jnp.logaddexp(-bent, -0.5 * jnp.sum((x - 20) ** 2))
+
+    found = found_from(twisted, [[0.1, 0.0], [19.0, 21.0]])
+    known = np.asarray(found.modes.known)
+    normal = dict(zip(np.asarray(found.modes.mean)[known, 0].round(), found.is_normal[known]))
+    assert not normal[0.0]
+    assert normal[20.0]
+
+
 def test_signs_are_turned_and_a_mere_likeness_of_places_is_no_copy():
     # A product and a small difference of both ends: signs of both coordinates at once.
     banana = lambda x: 8 * (x[0] * x[1] - 2) ** 2 + 0.5 * x[0] ** 2 + x[1] ** 2 / 8 + 0.02 * x[0]

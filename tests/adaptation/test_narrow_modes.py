@@ -42,16 +42,20 @@ def jumps(made, tried):
     )
 
 
-def suited(made=10, tried=40, frame=(), temperature=1.0, **keep):
+def suited(made=10, tried=40, frame=(), temperature=1.0, log_mass=None, **keep):
+    """By jumps to the narrow mode, or by its mass in place of them."""
+    found = known_modes(temperature)
+    if log_mass is not None:
+        masses = found.log_mass.at[0].set(0.0).at[1].set(log_mass)
+        found = found._replace(log_mass=masses, is_normal=found.modes.known)
     tuning = initial_tuning(3, jnp.asarray(WIDE), 0.4, frame=frame)
     keep = {"keep_preconditioner": False, "keep_step_size": False} | keep
-    return suited_to_modes(
-        tuning, known_modes(temperature), jumps(made, tried), temperature, **keep
-    )
+    return suited_to_modes(tuning, found, jumps(made, tried), temperature, **keep)
 
 
-def largest_product(tuning, axes=np.eye(3)):
+def largest_product(tuning, axes=None):
     """Step size times curvature in the narrow mode, by the matrices as they are written."""
+    axes = np.eye(3) if axes is None else axes
     moves = axes @ np.diag(np.asarray(tuning.preconditioner, float)) @ axes.T
     values = np.linalg.eigvals(moves @ np.linalg.inv(NARROW)).real
     return np.exp(float(tuning.step_size.log_average)) * values.max()
@@ -94,6 +98,12 @@ def test_a_mode_that_is_hardly_jumped_to_does_not_count(made, tried):
     tuning = suited(made, tried)
     np.testing.assert_array_equal(tuning.preconditioner, WIDE)
     np.testing.assert_allclose(np.exp(tuning.step_size.log_average), 0.4, rtol=1e-5)
+
+
+def test_a_normal_with_much_of_the_mass_counts_before_any_jump():
+    heavy, light = suited(0, 0, log_mass=-3.0), suited(0, 0, log_mass=-5.0)
+    np.testing.assert_allclose(heavy.preconditioner, suited().preconditioner)
+    np.testing.assert_array_equal(light.preconditioner, WIDE)
 
 
 @pytest.mark.slow
