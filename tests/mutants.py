@@ -129,11 +129,9 @@ MUTANTS = [
             ("(made >= _FEWEST_JUMPS)", "True"),
             ("heaviest - _LIGHTER)", "heaviest - 2 * _LIGHTER)"),
             ("modes.known & found.is_normal", "modes.known"),
-            ("bent = temperature * jnp.max", "bent = jnp.max"),
             ("modes.inverse @ axes.T", "modes.inverse @ axes"),
-            ("roots = roots * jnp.sqrt(tuning.preconditioner)", ""),
+            ("axes.T) * jnp.sqrt(tuning.preconditioner)", "axes.T)"),
             ("largest = temperature *", "largest ="),
-            ("jnp.minimum(tuning.preconditioner, narrowest)", "narrowest"),
         )
     ),
     *(

@@ -1,6 +1,6 @@
-"""Moves that suit the narrowest of the modes that chains jump to.
+"""A step size that suits the narrowest of the modes that chains jump to.
 
-Moves fit the widths of the places where they were found. In a narrower mode they overshoot the
+Steps fit the widths of the places where they were found. In a narrower mode they overshoot the
 bottom: draws are spread too widely there, and chains are thrown out and give it too little mass.
 """
 
@@ -31,29 +31,22 @@ _PRODUCTS = 8
 
 
 def suited_to_modes(
-    tuning: Tuning,
-    found: FoundModes,
-    jumps: JumpCounts,
-    temperature: jax.Array,
-    keep_preconditioner: bool,
-    keep_step_size: bool,
+    tuning: Tuning, found: FoundModes, jumps: JumpCounts, temperature: jax.Array
 ) -> Tuning:
-    r"""What is tuned, with a preconditioner and a step size that suit all modes in use.
+    r"""What is tuned, with a step size that suits all modes in use.
 
-    .. math:: M_i \le 1 / (L^\top H_k L)_{ii}, \qquad
-       \epsilon\, \lambda_{\max}(M^{1/2} L^\top H_k L M^{1/2}) \le 1, \qquad
+    .. math:: \epsilon\, \lambda_{\max}(M^{1/2} L^\top H_k L M^{1/2}) \le 1, \qquad
        H_k = \tau F_k^{-\top} F_k^{-1}
 
     Moves are preconditioned by :math:`L M L^\top`, and :math:`F_k F_k^\top` is the covariance of
-    mode k. Modes in use are those that chains jump to, and normals with much of the mass.
+    mode k. Modes in use are those that chains jump to, and normals with much of the mass. M stays:
+    what is narrow in one mode may be wide in the others.
 
     Args:
         tuning: what is tuned of the chain.
         found: the modes that are known.
         jumps: the jumps of the warm-up so far, of all chains that run together.
         temperature: tau.
-        keep_preconditioner: whether M is given.
-        keep_step_size: whether the step size is.
 
     Returns:
         The tuning; as it is where the shapes of modes are not known.
@@ -68,14 +61,8 @@ def suited_to_modes(
     in_use |= normal & (found.log_mass > heaviest - _LIGHTER)
     size, dtype = modes.mean.shape[-1], modes.mean.dtype
     axes = jax.vmap(lambda axis: displacement(tuning.factor, axis))(jnp.eye(size, dtype=dtype))
-    roots = modes.inverse @ axes.T  # R, with R'R tau = L'H L
-    bent = temperature * jnp.max(jnp.where(in_use[:, None], jnp.sum(roots**2, 1), 0.0), 0)
-    if not keep_preconditioner:
-        narrowest = jnp.where(bent > 0, 1 / (bent + TINY), jnp.inf)
-        tuning = tuning._replace(preconditioner=jnp.minimum(tuning.preconditioner, narrowest))
-    if keep_step_size:
-        return tuning
-    roots = roots * jnp.sqrt(tuning.preconditioner)
+    # R, with R'R tau = M^1/2 L'H L M^1/2
+    roots = (modes.inverse @ axes.T) * jnp.sqrt(tuning.preconditioner)
 
     def grown(_: int, v: jax.Array) -> jax.Array:
         v = v / (_length(v)[:, None] + TINY)

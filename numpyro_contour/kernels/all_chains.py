@@ -111,19 +111,17 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
 
 
 def _suited(parts: Parts, plan: Plan, known: FoundModes, state: Any) -> Any:
-    """All chains, from the end of the stages that measure on with moves that suit the modes."""
-    warmup, scaling = state.warmup, parts.scaling
+    """All chains, from the end of the stages that measure on with steps that suit the modes."""
+    if not parts.scaling.is_found:
+        return state
+    warmup = state.warmup
     iteration, length = warmup.iteration[0], warmup.length[0]
     due = (iteration < length) & ~plan.flag("measures", plan.progress(iteration, length).number)
     jumps = jax.tree.map(lambda n: n.sum(0), warmup.jumps)
     temperature = parts.temperature(state.sampler.chain.steps[0])
 
     def suited(tuning: Tuning) -> Tuning:
-        return suited_to_modes(
-            *(tuning, known, jumps, temperature),
-            keep_preconditioner=not scaling.finds_preconditioner,
-            keep_step_size=not scaling.is_found,
-        )
+        return suited_to_modes(tuning, known, jumps, temperature)
 
     tuning = lax.cond(due, jax.vmap(suited), lambda x: x, warmup.tuning)
     return state._replace(warmup=warmup._replace(tuning=tuning))

@@ -1,4 +1,4 @@
-"""Moves that suit the narrowest of the modes that chains jump to."""
+"""A step size that suits the narrowest of the modes that chains jump to."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -42,15 +42,14 @@ def jumps(made, tried):
     )
 
 
-def suited(made=10, tried=40, frame=(), temperature=1.0, log_mass=None, **keep):
+def suited(made=10, tried=40, frame=(), temperature=1.0, log_mass=None):
     """By jumps to the narrow mode, or by its mass in place of them."""
     found = known_modes(temperature)
     if log_mass is not None:
         masses = found.log_mass.at[0].set(0.0).at[1].set(log_mass)
         found = found._replace(log_mass=masses, is_normal=found.modes.known)
     tuning = initial_tuning(3, jnp.asarray(WIDE), 0.4, frame=frame)
-    keep = {"keep_preconditioner": False, "keep_step_size": False} | keep
-    return suited_to_modes(tuning, found, jumps(made, tried), temperature, **keep)
+    return suited_to_modes(tuning, found, jumps(made, tried), temperature)
 
 
 def largest_product(tuning, axes=None):
@@ -61,23 +60,16 @@ def largest_product(tuning, axes=None):
     return np.exp(float(tuning.step_size.log_average)) * values.max()
 
 
+def step_size(tuning):
+    return np.exp(float(tuning.step_size.log_average))
+
+
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
-def test_no_coordinate_moves_farther_than_the_narrow_mode_is_wide(temperature):
+def test_steps_suit_the_narrow_mode(temperature):
     tuning = suited(temperature=temperature)
-    expected = np.minimum(WIDE, 1 / np.diag(np.linalg.inv(NARROW)))
-    np.testing.assert_allclose(tuning.preconditioner, expected, rtol=1e-4)
-    # Steps of 0.4 are stable there.
-    np.testing.assert_allclose(np.exp(tuning.step_size.log_average), 0.4, rtol=1e-5)
-    assert largest_product(tuning) < 1
-
-
-@pytest.mark.parametrize("temperature", [1.0, 3.0])
-def test_steps_suit_the_narrow_mode_where_the_preconditioner_is_given(temperature):
-    tuning = suited(keep_preconditioner=True, temperature=temperature)
     np.testing.assert_array_equal(tuning.preconditioner, WIDE)
     np.testing.assert_allclose(largest_product(tuning), 1, rtol=0.02)
-    given = suited(temperature=temperature, keep_preconditioner=True, keep_step_size=True)
-    np.testing.assert_allclose(np.exp(given.step_size.log_average), 0.4, rtol=1e-5)
+    assert step_size(tuning) < 0.2
 
 
 @pytest.mark.parametrize("low_rank", [True, False])
@@ -88,22 +80,18 @@ def test_modes_are_compared_in_the_coordinates_that_are_tuned(low_rank):
     if not low_rank:
         factor = jnp.asarray(axes)
     tuning = suited(frame=first_frame(jnp.zeros(3))._replace(factor=factor))
-    bent = np.diag(axes.T @ np.linalg.inv(NARROW) @ axes)
-    np.testing.assert_allclose(tuning.preconditioner, np.minimum(WIDE, 1 / bent), rtol=1e-3)
-    assert largest_product(tuning, axes) < 1.02
+    np.testing.assert_allclose(largest_product(tuning, axes), 1, rtol=0.02)
 
 
 @pytest.mark.parametrize(("made", "tried"), [(2, 4), (10, 1000)])
 def test_a_mode_that_is_hardly_jumped_to_does_not_count(made, tried):
-    tuning = suited(made, tried)
-    np.testing.assert_array_equal(tuning.preconditioner, WIDE)
-    np.testing.assert_allclose(np.exp(tuning.step_size.log_average), 0.4, rtol=1e-5)
+    np.testing.assert_allclose(step_size(suited(made, tried)), 0.4, rtol=1e-5)
 
 
 def test_a_normal_with_much_of_the_mass_counts_before_any_jump():
     heavy, light = suited(0, 0, log_mass=-3.0), suited(0, 0, log_mass=-5.0)
-    np.testing.assert_allclose(heavy.preconditioner, suited().preconditioner)
-    np.testing.assert_array_equal(light.preconditioner, WIDE)
+    np.testing.assert_allclose(step_size(heavy), step_size(suited()), rtol=1e-5)
+    np.testing.assert_allclose(step_size(light), 0.4, rtol=1e-5)
 
 
 @pytest.mark.slow
