@@ -42,12 +42,12 @@ def jumps(made, tried):
     )
 
 
-def suited(made=10, tried=40, frame=(), temperature=1.0, log_mass=None):
+def suited(made=10, tried=40, frame=(), temperature=1.0, log_mass=None, normal=True):
     """By jumps to the narrow mode, or by its mass in place of them."""
     found = known_modes(temperature)
     if log_mass is not None:
         masses = found.log_mass.at[0].set(0.0).at[1].set(log_mass)
-        found = found._replace(log_mass=masses, is_normal=found.modes.known)
+        found = found._replace(log_mass=masses, is_normal=found.modes.known & normal)
     tuning = initial_tuning(3, jnp.asarray(WIDE), 0.4, frame=frame)
     return suited_to_modes(tuning, found, jumps(made, tried), temperature)
 
@@ -92,6 +92,8 @@ def test_a_normal_with_much_of_the_mass_counts_before_any_jump():
     heavy, light = suited(0, 0, log_mass=-3.0), suited(0, 0, log_mass=-5.0)
     np.testing.assert_allclose(step_size(heavy), step_size(suited()), rtol=1e-5)
     np.testing.assert_allclose(step_size(light), 0.4, rtol=1e-5)
+    neck = suited(0, 0, log_mass=3.0, normal=False)
+    np.testing.assert_allclose(step_size(neck), 0.4, rtol=1e-5)
 
 
 @pytest.mark.slow
