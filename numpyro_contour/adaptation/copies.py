@@ -6,6 +6,8 @@ modes have copies too.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -67,7 +69,7 @@ def further_copy(key: jax.Array, modes: Modes, place: jax.Array) -> jax.Array:
     second = any_of(of_second, copies)
     moved = signs[second] * modes.mean
     images = jnp.zeros_like(moved).at[:, orders[second]].set(moved)
-    squares = jnp.sum(jax.vmap(lambda x: standardised(modes, x))(images) ** 2, -1)
+    squares = jnp.sum(jax.vmap(partial(standardised, modes))(images) ** 2, -1)
     far = jnp.where(modes.known, squares, jnp.inf).min(1) > APART**2
     further = modes.known & far & jnp.any(copies)
     moves = jnp.any(further) & (random.uniform(of_moving) < _OFTEN)

@@ -129,7 +129,8 @@ def _best(
     for name, (site, x) in known.items():
         left = np.asarray(site.share_of_prior(half[name], variances[name]))
         c = site.possible(np.broadcast_to(np.clip(1 - left, 0, 1), jnp.shape(x)))
-        c = np.round(c * _PARTS) / _PARTS if c.mean() > _NOT_CENTRED else np.zeros_like(c)
+        little = c.sum() < _NOT_CENTRED * c.size  # False where c is not finite
+        c = np.zeros_like(c) if little else np.round(c * _PARTS) / _PARTS
         if np.isfinite(c).all() and c.min(initial=1) < _CENTRED:
             chosen[name] = c
     return Centring(chosen) if chosen else None

@@ -17,6 +17,7 @@ from numpyro.infer.util import constrain_fn, potential_energy
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition, diagnose, expectation
 from numpyro_contour.core.arrays.decentred import Centring, Decentred
 from numpyro_contour.core.arrays.vectors import coordinate_names, ravel, unravel_like
+from numpyro_contour.models import centring
 from numpyro_contour.models.centring import centring_of
 from numpyro_contour.models.coordinates import (
     centred,
@@ -187,6 +188,13 @@ def test_sites_of_which_little_is_known_are_not_centred_at_all():
     # By what is known c is 0.14, and a density without a bound is near.
     y, errors = measurements((2.5,))
     assert centring_of(ModelPotential.of(measured, (y, jnp.asarray(errors))))["x"].max() == 0
+
+
+def test_a_spread_that_is_not_finite_changes_no_coordinates(monkeypatch):
+    y, errors = measurements((2.5,))
+    nowhere = lambda potential, like, start: (jnp.asarray(start), jnp.full(len(start), jnp.nan))
+    monkeypatch.setattr(centring, "_normal", nowhere)
+    assert centring._found(ModelPotential.of(measured, (y, jnp.asarray(errors)))) is None
 
 
 def known_scale(y):

@@ -86,11 +86,10 @@ def test_jumps_are_counted_from_mode_to_mode():
     assert (tried[:, [0, 1], [0, 1]] == 0).all()
     # Two tries in each draw of 20 steps, and as many one way as the other but for the last.
     assert (tried.sum((1, 2)) == 2 * DRAWS).all()
-    # From where the chains are, whose density is flattened: less often from the heavier mode than
-    # draws are there, which are chosen by their weights from a window of steps.
+    # From where the chains are: in the mean the share of the draws, without weights.
     there = (idata()["sample_stats"]["mode"].values == 0).mean()
-    assert 0.6 < there < MASSES[0] + 0.03
-    assert 0.54 < tried[:, 0].sum() / tried.sum() < there + 0.03
+    assert there > 0.6
+    assert abs(tried[:, 0].sum() / tried.sum() - there) < 0.08
     assert (made <= tried).all()
     assert (np.abs(made[:, 0, 1] - made[:, 1, 0]) < 0.3 * made[:, 0, 1]).all()
     assert (made[:, 0, 1] > 10).all()
