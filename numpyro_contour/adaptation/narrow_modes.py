@@ -17,8 +17,9 @@ from numpyro_contour.core.arrays.factors import displacement
 from numpyro_contour.core.samplers.jumps import JumpCounts
 
 # The largest product of step size and curvature at the bottom of a mode, where from 2 on steps are
-# unstable.
-_MOST = 1.0
+# unstable. At 1 a mode of sd 0.3 beside one of sd 1 had 0.81 to 0.85 of the mass instead of 0.8, in
+# one coordinate; at 0.45 it has 0.79 to 0.82.
+_MOST = 0.45
 # The log step size falls by no more.
 _MOST_FALL = 8.0
 # A mode that is lighter than the heaviest one by more nats has no say.
@@ -35,7 +36,7 @@ def suited_to_modes(
 ) -> Tuning:
     r"""What is tuned, with a step size that suits all modes in use.
 
-    .. math:: \epsilon\, \lambda_{\max}(M^{1/2} L^\top H_k L M^{1/2}) \le 1, \qquad
+    .. math:: \epsilon\, \lambda_{\max}(M^{1/2} L^\top H_k L M^{1/2}) \le 0.45, \qquad
        H_k = \tau F_k^{-\top} F_k^{-1}
 
     Moves are preconditioned by :math:`L M L^\top`, and :math:`F_k F_k^\top` is the covariance of

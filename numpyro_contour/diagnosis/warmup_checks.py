@@ -193,7 +193,9 @@ def _partition(group: xr.Dataset, stages: list[str]) -> list[Verdict]:
         return []
     sd = group["energy_sd"].values
     ratio = sd[:, -1] / np.maximum(sd[:, stages.index("pilot")], 1e-30)
+    # The width follows the spread within this range; beyond it, by a factor of two costs little.
     lowest, highest = group.attrs.get("energy_sd_range", _SD_RANGE)
+    lowest, highest = lowest / 2, highest * 2
     outside = (group["moved"].values > 0) & ((ratio < lowest) | (ratio > highest))
     chain = int(np.argmax(outside))
     words = (

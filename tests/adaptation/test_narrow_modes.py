@@ -68,7 +68,7 @@ def step_size(tuning):
 def test_steps_suit_the_narrow_mode(temperature):
     tuning = suited(temperature=temperature)
     np.testing.assert_array_equal(tuning.preconditioner, WIDE)
-    np.testing.assert_allclose(largest_product(tuning), 1, rtol=0.02)
+    np.testing.assert_allclose(largest_product(tuning), 0.45, rtol=0.02)
     assert step_size(tuning) < 0.2
 
 
@@ -80,7 +80,7 @@ def test_modes_are_compared_in_the_coordinates_that_are_tuned(low_rank):
     if not low_rank:
         factor = jnp.asarray(axes)
     tuning = suited(frame=first_frame(jnp.zeros(3))._replace(factor=factor))
-    np.testing.assert_allclose(largest_product(tuning, axes), 1, rtol=0.02)
+    np.testing.assert_allclose(largest_product(tuning, axes), 0.45, rtol=0.02)
 
 
 @pytest.mark.parametrize(("made", "tried"), [(2, 4), (10, 1000)])

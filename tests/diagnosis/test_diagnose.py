@@ -778,9 +778,10 @@ PAIRS = np.ones((CHAINS, 2))
         ({"acceptance": at(0.59, 1, 2, 0.9 * ONES)}, "warm-up", "for chain 1: moves .* of 0.59"),
         ({"acceptance": at(0.61, 1, 2, 0.9 * ONES)}, None, "found what"),
         ({"acceptance": at(0.5, 1, 1, 0.9 * ONES)}, None, "found what"),  # not the last window
-        ({"energy_sd": at(3.1, 0, -1, ONES)}, "warm-up", "chain 0 are of the wrong width"),
-        ({"energy_sd": at(0.29, 0, -1, ONES)}, "warm-up", "chain 0 are of the wrong width"),
-        ({"energy_sd": at(2.9, 0, -1, ONES)}, None, "found what"),
+        ({"energy_sd": at(6.1, 0, -1, ONES)}, "warm-up", "chain 0 are of the wrong width"),
+        ({"energy_sd": at(0.14, 0, -1, ONES)}, "warm-up", "chain 0 are of the wrong width"),
+        ({"energy_sd": at(5.9, 0, -1, ONES)}, None, "found what"),
+        ({"energy_sd": at(0.16, 0, -1, ONES)}, None, "found what"),
         ({"relaxation_times": at(9.0, 3, 1, 50 * PAIRS)}, "gradient noise", "`b` of chain 3 had"),
         ({"relaxation_times": at(11.0, 3, 1, 50 * PAIRS)}, None, "found what"),
         (
