@@ -17,7 +17,7 @@ _SD_RANGE = (0.3, 3.0)
 # A mean energy that falls by this many standard deviations from one stage to the next has not
 # settled.
 _FALL = 2.0
-# Before the density is flattened such a fall may be the first jump into a deeper mode. Draws whose
+# Such a fall may be the first jump into a deeper mode, or the way down from a climb. Draws whose
 # mean energy is at most this many standard deviations lower say that it ended there.
 _SETTLED = 1.0
 # A chain whose mean energy is so many standard deviations, and so many nats, above another's has
@@ -119,13 +119,18 @@ def _taken(group: xr.Dataset) -> str:
 
 def _fall(group: xr.Dataset, stages: list[str], evidence: Evidence) -> list[Verdict]:
     energy, sd = group["energy"].values, np.maximum(group["energy_sd"].values, 1e-30)
-    falls = [(energy[:, -2] - energy[:, -1]) / sd[:, -1]]
+    of_draws = _mean_energy(evidence)
+
+    def fell(a: int, b: int) -> np.ndarray:
+        """From one stage to another, unless it ended there."""
+        after = (energy[:, b] - of_draws) / sd[:, b]
+        return np.where(after <= _SETTLED, 0.0, (energy[:, a] - energy[:, b]) / sd[:, b])
+
+    falls = [fell(-2, -1)]
     if "settle" in stages:
         # A flattened density has energies of its own: what fell before does not show there.
         a, b = [i for i, stage in enumerate(stages) if stage in _UNFLATTENED][-2:]
-        before = (energy[:, a] - energy[:, b]) / sd[:, b]
-        after = (energy[:, b] - _mean_energy(evidence)) / sd[:, b]
-        falls.append(np.where(after <= _SETTLED, 0.0, before))
+        falls.append(fell(a, b))
     fall = np.fmax.reduce(falls)
     if np.isnan(fall).all():
         return []
