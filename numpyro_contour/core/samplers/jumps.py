@@ -15,6 +15,7 @@ from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evalu
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.core.samplers.known_modes import Map, Modes, image
 from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate, sides
+from numpyro_contour.core.samplers.within_mode import moved_within, of_unlike_widths
 from numpyro_contour.schedules import Schedule
 
 #: Minibatches of each end of a try where energies are noisy. The noise of one alone is not normal
@@ -22,12 +23,14 @@ from numpyro_contour.schedules import Schedule
 MINIBATCHES = 4
 # The share of tries that move one coordinate only, where there are combinations of modes.
 _ONE_COORDINATE = 1 / 3
+# The share that stays in a mode, where modes are of unlike widths.
+_WITHIN = 1 / 4
 
 
 class JumpCounts(NamedTuple):
     """How often each way between K modes was tried and taken, from rows to columns.
 
-    Tries that move one coordinate only are not among them.
+    Tries that move one coordinate only, or stay in a mode, are not among them.
     """
 
     #: (K, K)
@@ -72,7 +75,9 @@ def jumps(
     diffusion remembers is carried over by its `relocate`.
 
     Where four modes or more are known, a third of the tries moves one coordinate only, from where
-    one mode has it to where another has it: see `moved_coordinate`.
+    one mode has it to where another has it: see `moved_coordinate`. Where modes are
+    of unlike widths, a quarter stays in its mode and moves as far as it is wide: see
+    `moved_within`.
 
     Args:
         sampler: the sampler, between whose steps the tries are.
@@ -113,6 +118,7 @@ def jumps(
     """
     # Of the modes alone: not computed at each try.
     of_all = sides(modes)
+    unlike = of_unlike_widths(modes, of_all.sds)
 
     def flattening_at(state: Any, energy: jax.Array) -> tuple[Any, Any]:
         if sampler.flattening_at is None:
@@ -133,6 +139,10 @@ def jumps(
             whole = ~(several & (uniforms[1] < _ONE_COORDINATE))
             part = moved_coordinate(uniforms[2:], modes, of_all, chain.position)
             to = Map(*(jnp.where(whole, a, b) for a, b in zip(to, part)))
+        stays = unlike & (uniforms[1] > 1 - _WITHIN)
+        own = moved_within(uniforms[1 + slots :], modes, chain.position)
+        to = Map(*(jnp.where(stays, a, b) for a, b in zip(own, to)))
+        whole &= ~stays
         old = chain.potential_energy
         _, multiplier = flattening_at(state, old)
         if telling is None:
