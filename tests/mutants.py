@@ -180,6 +180,22 @@ MUTANTS = [
         )
     ),
     *(
+        Mutant("core/samplers/within_mode.py", old, new, "core/samplers/test_within_mode.py")
+        for old, new in (
+            ("Map(there, size * log_scale,", "Map(there, log_scale,"),
+            ("== number\n    return Map", ">= 0\n    return Map"),
+            ("z - 2 * along", "z - along"),
+            ("jnp.sort(sds, -1)", "sds"),
+            ("jnp.where(known, ordered, 0.0)", "ordered"),
+        )
+    ),
+    Mutant(
+        "core/samplers/jumps.py",
+        "whole &= ~stays",
+        "whole &= whole",
+        "core/samplers/test_within_mode.py",
+    ),
+    *(
         Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_known_modes.py")
         for old, new in (
             ("(old - found.energy) / safe", "(found.energy - old) / safe"),
