@@ -179,6 +179,36 @@ def cell(figures: list[float] | None) -> str:
     return text if known > 0.995 else f"{text}, {known:.0%} with an error"
 
 
+def passed(rows: dict[str, dict[str, Any]]) -> str:
+    """How wrong the wrong runs are that no check has found."""
+    wrong, missed, by_mean, by_masses, sds = 0, 0, 0, 0, []
+    for target in targets():
+        runs = rows.get(target.name, {}).get("runs")
+        if runs is None:
+            continue
+        by_chance = variation_by_chance(target.truth.masses, CHAINS * DRAWS)
+        wrong += int((np.array(runs["mean_error"]) >= MEAN).sum())
+        passes = ~right(runs, by_chance) & (np.array(runs["bad"]) == 0)
+        missed += int(passes.sum())
+        means, scales, masses = (
+            np.array(runs[field])[passes] for field in ("mean_error", "sd_error", "variation")
+        )
+        by_mean += int((means >= MEAN).sum())
+        by_masses += int((masses >= MASSES + by_chance).sum())
+        sds += scales[scales >= SD].tolist()
+    text = (
+        f" Of the {wrong} runs with a mean off by {MEAN} posterior sds {by_mean or 'none'} "
+        "passed as faultless."
+    )
+    if missed:
+        text += (
+            f" Of all {missed} wrong runs that did, {len(sds)} have a standard deviation off by "
+            f"{SD:.0%} or more (median {np.median(sds or [0]):.0%}, at most "
+            f"{max(sds, default=0):.0%}), and {by_masses} wrong masses."
+        )
+    return text
+
+
 def section(rows: dict[str, dict[str, Any]]) -> str:
     """The text and the tables."""
     kinds = ("masses, run", "means, run", "masses, chain", "means, chain")
@@ -224,9 +254,10 @@ def section(rows: dict[str, dict[str, Any]]) -> str:
         f"total variation by less than {MASSES} more than as many independent draws would be on "
         f"average ({variation_by_chance(np.full(40, 1 / 40), CHAINS * DRAWS):.3f} where forty "
         f"modes are alike, {variation_by_chance(np.full(2, 1 / 2), CHAINS * DRAWS):.3f} for two). "
-        f"Of {near} right runs {total[1]} are called bad, and of {wrong} wrong ones {total[3]}. "
-        "The last columns are medians over runs: the largest error of a mean, the largest of a "
-        f"standard deviation as a ratio, and the total variation.{is_older}\n\n"
+        f"Of {near} right runs {total[1]} are called bad, and of {wrong} wrong ones {total[3]}."
+        f"{passed(rows)} The last columns are medians over runs: the largest error of a mean, the "
+        "largest of a standard deviation as a ratio, and the total variation."
+        f"{is_older}\n\n"
         + markdown_table(
             [
                 *("posterior", "right, faultless", "right, bad", "wrong, faultless", "wrong, bad"),
