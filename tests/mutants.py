@@ -189,6 +189,15 @@ MUTANTS = [
             ("jnp.where(known, ordered, 0.0)", "ordered"),
         )
     ),
+    *(
+        Mutant("adaptation/further_out.py", old, new, "adaptation/test_further_out.py")
+        for old, new in (
+            ("places + sign * factor", "places + factor"),
+            ("~jnp.eye(chains, dtype=bool)", "jnp.ones((chains, chains), bool)"),
+            ("_FURTHEST ** random", "_FURTHEST * random"),
+            ("broadcast_to(modes.known,", "broadcast_to(modes.known < 0,"),
+        )
+    ),
     Mutant(
         "core/samplers/jumps.py",
         "whole &= ~stays",

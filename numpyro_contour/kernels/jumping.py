@@ -14,7 +14,7 @@ from jax import lax, random
 
 from numpyro_contour import checks
 from numpyro_contour.adaptation.copies import further_copy
-from numpyro_contour.adaptation.descent import Descent
+from numpyro_contour.adaptation.descent import STARTS, Descent
 from numpyro_contour.adaptation.found_modes import (
     FoundModes,
     is_known,
@@ -22,6 +22,7 @@ from numpyro_contour.adaptation.found_modes import (
     renewed,
     with_modes,
 )
+from numpyro_contour.adaptation.further_out import further_out
 from numpyro_contour.adaptation.mode_search import (
     DESCENT_LENGTH,
     MINIBATCHES,
@@ -132,8 +133,9 @@ def search(
 
     From time to time a descent goes down from where each chain is, and another one from there with
     other labels, if the model may have some. Else, where modes are copies of one another, some
-    descents begin where further copies may be. All chains know the modes that any of them has
-    found. None is added once draws are kept.
+    descents begin where further copies may be. Where energies are exact, every second search
+    begins further out than chains go: see `further_out`. All chains know the modes that any of
+    them has found. None is added once draws are kept.
 
     Args:
         plan: the plan of the warm-up.
@@ -165,7 +167,12 @@ def search(
         visited = jax.vmap(method.visited)(after.sampler).position
         if telling is None:
             made = found.descents // descents
-            visited = _with_other_ends(visited, after.warmup.tuning.descent, made)
+            searches = made // math.prod(visited.shape[:2])
+            visited = _with_other_ends(visited, after.warmup.tuning.descent, searches)
+            flat = visited.reshape(-1, visited.shape[-1])
+            out = further_out(random.fold_in(after.rng_key[0], 5), flat, found.modes)
+            goes_out = (searches >= STARTS) & (searches % 2 == 1)
+            visited = jnp.where(goes_out, out.reshape(visited.shape), visited)
         keys = random.split(random.fold_in(after.rng_key[0], 4), visited.shape[:2])
         if relabel is None:
             further = lambda key, place: further_copy(key, found.modes, place)
@@ -217,7 +224,7 @@ def search(
     return lax.cond(due, searched, lambda x: x, known)
 
 
-def _with_other_ends(visited: jax.Array, descent: Descent, made: jax.Array) -> jax.Array:
+def _with_other_ends(visited: jax.Array, descent: Descent, searches: jax.Array) -> jax.Array:
     """The places of the chains, where searches after the first begin at the ends of descents.
 
     A chain stays at the first of them that is plausible. What the others have come to may be
@@ -226,9 +233,9 @@ def _with_other_ends(visited: jax.Array, descent: Descent, made: jax.Array) -> j
     Args:
         visited: where the chains are, (chains, replicas, d).
         descent: the descents of all chains.
-        made: ways down so far from where chains were.
+        searches: searches so far.
     """
-    number = made // math.prod(visited.shape[:2]) - 1
+    number = searches - 1
     ends = descent.other_ends
     there = jnp.take(ends, jnp.clip(number, 0, ends.shape[1] - 1), axis=1)
     usable = (number >= 0) & (number < ends.shape[1]) & jnp.isfinite(there).all(-1)
