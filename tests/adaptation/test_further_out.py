@@ -49,9 +49,9 @@ def test_one_chain_goes_out_from_the_mode_it_knows_and_stays_if_it_knows_none():
 
 
 def crescent_and_normal(x):
-    """A curved mode, and a narrow normal beyond a barrier of 50 nats, of half the mass each."""
+    """A curved mode, and a narrow normal beyond a barrier of 200 nats, of half the mass each."""
     curved = norm.logpdf(x[0]) + norm.logpdf(x[1], x[0] ** 2, 0.3)
-    narrow = norm.logpdf(x[0], 0.0, 0.1) + norm.logpdf(x[1], -4.0, 0.1)
+    narrow = norm.logpdf(x[0], 0.0, 0.1) + norm.logpdf(x[1], -8.0, 0.1)
     return np.log(2) - nn.logsumexp(jnp.stack([curved, narrow]))
 
 
