@@ -122,6 +122,12 @@ MUTANTS = [
             ("(random.uniform(of_moving) < _OFTEN)", "True"),
         )
     ),
+    Mutant(
+        "kernels/all_chains.py",
+        "number > plan.last(TUNE))",
+        "number > plan.last(TUNE) + 1)",
+        "adaptation/test_narrow_modes.py",
+    ),
     *(
         Mutant("adaptation/narrow_modes.py", old, new, "adaptation/test_narrow_modes.py")
         for old, new in (

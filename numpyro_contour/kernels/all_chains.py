@@ -17,6 +17,7 @@ from numpyro_contour.adaptation.found_modes import FoundModes
 from numpyro_contour.adaptation.narrow_modes import suited_to_modes
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rescue import rescue
+from numpyro_contour.adaptation.tune import TUNE
 from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
@@ -111,12 +112,12 @@ def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> A
 
 
 def _suited(parts: Parts, plan: Plan, known: FoundModes, state: Any) -> Any:
-    """All chains, from the end of the stages that measure on with steps that suit the modes."""
+    """All chains, once step sizes have been searched for, with steps that suit the modes."""
     if not parts.scaling.is_found:
         return state
     warmup = state.warmup
     iteration, length = warmup.iteration[0], warmup.length[0]
-    due = (iteration < length) & ~plan.flag("measures", plan.progress(iteration, length).number)
+    due = (iteration < length) & (plan.progress(iteration, length).number > plan.last(TUNE))
     jumps = jax.tree.map(lambda n: n.sum(0), warmup.jumps)
     temperature = parts.temperature(state.sampler.chain.steps[0])
 

@@ -4,9 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
+from jax.scipy.stats import norm
 from numpyro.infer import MCMC
 
-from numpyro_contour import ContourSGLD, diagnose
+from numpyro_contour import SGLD, ContourSGLD, diagnose
 from numpyro_contour.adaptation.found_modes import none_found
 from numpyro_contour.adaptation.frames import first_frame
 from numpyro_contour.adaptation.narrow_modes import suited_to_modes
@@ -125,3 +126,28 @@ def test_a_narrow_mode_beside_a_wide_one_has_its_mass():
     spread = np.sqrt((weights[inside] @ x[inside] ** 2) / weights[inside].sum()) / sds[0]
     assert np.all((spread > 0.85) & (spread < 1.15))
     assert "curvature" not in [fault.check for fault in diagnose(mcmc).faults]
+
+
+@pytest.mark.slow
+def test_steps_suit_a_narrow_mode_where_nothing_is_flattened():
+    share, sd, apart = 0.8, 0.3, 6.0
+
+    def potential(x):
+        narrow = jnp.log(share) + norm.logpdf(x, apart, sd)
+        return -jnp.logaddexp(narrow, jnp.log1p(-share) + norm.logpdf(x))
+
+    mcmc = MCMC(
+        SGLD(potential_fn=potential, num_steps=20),
+        num_warmup=500,
+        num_samples=1000,
+        num_chains=4,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(random.key(0), init_params=jnp.zeros(4))
+    x = np.asarray(mcmc.get_samples(group_by_chain=True), float)
+    inside = x > apart / 2
+    # Of some 500 independent draws a chain, by two jumps a draw.
+    assert abs(inside.mean(1) - share).max() < 0.07
+    assert abs(inside.mean() - share) < 0.035
+    assert 0.92 < x[inside].std() / sd < 1.08
