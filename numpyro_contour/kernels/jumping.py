@@ -32,6 +32,7 @@ from numpyro_contour.adaptation.mode_search import (
     way_down,
 )
 from numpyro_contour.adaptation.plan import Plan
+from numpyro_contour.adaptation.unexplained import unexplained
 from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.known_modes import Modes
@@ -134,8 +135,8 @@ def search(
     From time to time a descent goes down from where each chain is, and another one from there with
     other labels, if the model may have some. Else, where modes are copies of one another, some
     descents begin where further copies may be. Where energies are exact, every second search
-    begins further out than chains go: see `further_out`. All chains know the modes that any of
-    them has found. None is added once draws are kept.
+    begins where no chain is: see `further_out` and `unexplained`. All chains know the modes that
+    any of them has found. None is added once draws are kept.
 
     Args:
         plan: the plan of the warm-up.
@@ -170,9 +171,11 @@ def search(
             searches = made // math.prod(visited.shape[:2])
             visited = _with_other_ends(visited, after.warmup.tuning.descent, searches)
             flat = visited.reshape(-1, visited.shape[-1])
-            out = further_out(random.fold_in(after.rng_key[0], 5), flat, found.modes)
             goes_out = (searches >= STARTS) & (searches % 2 == 1)
-            visited = jnp.where(goes_out, out.reshape(visited.shape), visited)
+            out = partial(_out, random.fold_in(after.rng_key[0], 5), searches // 2)
+            at = lambda x: evaluate(of_first, key, x).energy
+            flat = lax.cond(goes_out, lambda x: out(x, found, at, tau), lambda x: x, flat)
+            visited = flat.reshape(visited.shape)
         keys = random.split(random.fold_in(after.rng_key[0], 4), visited.shape[:2])
         if relabel is None:
             further = lambda key, place: further_copy(key, found.modes, place)
@@ -222,6 +225,21 @@ def search(
         return found._replace(descents=found.descents + new.size)
 
     return lax.cond(due, searched, lambda x: x, known)
+
+
+def _out(
+    key: jax.Array,
+    number: jax.Array,
+    places: jax.Array,
+    found: FoundModes,
+    energy_at: Callable[[jax.Array], jax.Array],
+    temperature: jax.Array,
+) -> jax.Array:
+    """Where no chain is: for half of the chains in turn further out, else likely places there."""
+    chains = places.shape[0]
+    likely = unexplained(key, chains, found, energy_at, temperature).astype(places.dtype)
+    in_turn = (jnp.arange(chains) + number) % 2 == 0
+    return jnp.where(in_turn[:, None], further_out(key, places, found.modes), likely)
 
 
 def _with_other_ends(visited: jax.Array, descent: Descent, searches: jax.Array) -> jax.Array:
