@@ -196,6 +196,22 @@ MUTANTS = [
         )
     ),
     *(
+        Mutant("adaptation/unexplained.py", old, new, "adaptation/test_unexplained.py")
+        for old, new in (
+            ("/ temperature - known", "/ temperature"),
+            ("return -energy_at(place) / temperature", "return -energy_at(place)"),
+            ("jnp.isfinite(above)", "~jnp.isnan(above)"),
+            ("_FURTHEST ** random", "_FURTHEST * random"),
+            ("times(modes.factor[which], normal)", "normal"),
+        )
+    ),
+    Mutant(
+        "kernels/jumping.py",
+        "further_out(key, places, found.modes), likely)",
+        "further_out(key, places, found.modes), places)",
+        "adaptation/test_unexplained.py",
+    ),
+    *(
         Mutant("adaptation/further_out.py", old, new, "adaptation/test_further_out.py")
         for old, new in (
             ("places + sign * factor", "places + factor"),

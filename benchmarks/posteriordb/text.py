@@ -41,9 +41,8 @@ after it with {CHAINS} chains, one run for each seed. NUTS with as many gradient
 many draws, stands beside them. A run is right if no mean is off by more than {MOST_OFF:g} standard
 deviations, and every standard deviation is {RATIOS[0]:g} to {RATIOS[1]:g} times that of the
 reference. The next columns give the largest error, the range of the ratios and the
-largest R-hat of all runs, and the first faults that `diagnose` names. The contour kernels were run
-again later, most posteriors on another machine, with jax 0.11.2 and 12 runs at once: their seconds
-are not beside those of the others.
+largest R-hat of all runs, and the first faults that `diagnose` names. Two runs were made at once, and
+programs were compiled once for all seeds.
 
 {_summary(ours)}
 
