@@ -236,10 +236,11 @@ def _out(
     temperature: jax.Array,
 ) -> jax.Array:
     """Where no chain is: for half of the chains in turn further out, else likely places there."""
-    chains = places.shape[0]
-    likely = unexplained(key, chains, found, energy_at, temperature).astype(places.dtype)
-    in_turn = (jnp.arange(chains) + number) % 2 == 0
-    return jnp.where(in_turn[:, None], further_out(key, places, found.modes), likely)
+    chains = jnp.arange(places.shape[0])
+    half = (chains.size + 1) // 2
+    likely = unexplained(key, half, found, energy_at, temperature).astype(places.dtype)
+    in_turn = (chains + number) % 2 == 0
+    return jnp.where(in_turn[:, None], further_out(key, places, found.modes), likely[chains // 2])
 
 
 def _with_other_ends(visited: jax.Array, descent: Descent, searches: jax.Array) -> jax.Array:
