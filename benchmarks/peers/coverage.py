@@ -32,7 +32,7 @@ WARMUP, DRAWS = 400, 600
 #: masses below this are not judged: a mode that a run sees a few times has no normal error
 LEAST = 0.02
 #: runs after which compiled programs are forgotten: each run adds some, to no end
-FORGOTTEN = 25
+FORGOTTEN = 15
 NOMINAL = 1.96
 #: the median of the absolute value of a standard normal
 MEDIAN = 0.6745

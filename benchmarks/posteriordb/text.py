@@ -41,8 +41,8 @@ after it with {CHAINS} chains, one run for each seed. NUTS with as many gradient
 many draws, stands beside them. A run is right if no mean is off by more than {MOST_OFF:g} standard
 deviations, and every standard deviation is {RATIOS[0]:g} to {RATIOS[1]:g} times that of the
 reference. The next columns give the largest error, the range of the ratios and the
-largest R-hat of all runs, and the first faults that `diagnose` names. Two runs were made at once,
-and most programs were compiled once for all seeds.
+largest R-hat of all runs, and the first faults that `diagnose` names. Other work ran
+beside them, and most programs came from a cache, so that seconds are rough.
 
 {_summary(ours)}
 
