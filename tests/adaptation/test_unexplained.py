@@ -25,7 +25,7 @@ def energy(place, narrow):
     return -TAU * (jnp.logaddexp(*logs) if narrow else logs[0])
 
 
-def known_mode(seed=0):
+def known_mode():
     """What the warm-up knows of the first mode, with energies in nats, and slots without modes."""
     found = none_found(3)
     modes = found.modes._replace(
