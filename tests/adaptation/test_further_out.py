@@ -1,11 +1,11 @@
 """Descents from further out than chains go: which places, and a mode that no chain climbs to."""
 
 import jax.numpy as jnp
+import models
 import numpy as np
 import pytest
 from jax import nn, random
 from jax.scipy.stats import norm
-from numpyro.infer import MCMC
 from scipy import stats
 
 from numpyro_contour import ContourSGLD, weighted_samples
@@ -58,10 +58,9 @@ def crescent_and_normal(x):
 @pytest.mark.slow
 def test_a_mode_that_no_chain_climbs_to_is_found():
     kernel = ContourSGLD(potential_fn=crescent_and_normal, num_steps=20)
-    how = {"num_chains": 4, "chain_method": "vectorized", "progress_bar": False}
-    mcmc = MCMC(kernel, num_warmup=400, num_samples=600, **how)
     start = jnp.array([[1.6, 2.0], [0.4, 2.1], [-0.9, 1.7], [-1.4, 3.7]])
-    mcmc.run(random.key(2), init_params=start)
+    how = {"chains": 4, "chain_method": "vectorized", "init_params": start}
+    mcmc = models.run(kernel, 2, warmup=400, samples=600, **how)
     x, log_weights = weighted_samples(mcmc)
     weights = np.exp(np.asarray(log_weights, float))
     shares = (weights * (np.asarray(x)[..., 1] < -3)).sum(1) / weights.sum(1)

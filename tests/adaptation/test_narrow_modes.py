@@ -1,11 +1,10 @@
 """A step size that suits the narrowest of the modes that chains jump to."""
 
 import jax.numpy as jnp
+import models
 import numpy as np
 import pytest
-from jax import random
 from jax.scipy.stats import norm
-from numpyro.infer import MCMC
 
 from numpyro_contour import SGLD, ContourSGLD, diagnose
 from numpyro_contour.adaptation.found_modes import none_found
@@ -106,15 +105,9 @@ def test_a_narrow_mode_beside_a_wide_one_has_its_mass():
         wide = jnp.log1p(-share) - 0.5 * jnp.sum(((x - apart) / sds[1]) ** 2)
         return -jnp.logaddexp(narrow, wide)
 
-    mcmc = MCMC(
-        ContourSGLD(potential_fn=potential, num_steps=20),
-        num_warmup=500,
-        num_samples=1000,
-        num_chains=4,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), init_params=jnp.full((4, 4), apart))
+    kernel = ContourSGLD(potential_fn=potential, num_steps=20)
+    how = {"chains": 4, "chain_method": "vectorized", "init_params": jnp.full((4, 4), apart)}
+    mcmc = models.run(kernel, 0, warmup=500, samples=1000, **how)
     x = np.asarray(mcmc.get_samples(group_by_chain=True), float)
     extra = mcmc.get_extra_fields(group_by_chain=True)
     weights = np.exp(np.asarray(extra["log_weight"], float))
@@ -136,15 +129,9 @@ def test_steps_suit_a_narrow_mode_where_nothing_is_flattened():
         narrow = jnp.log(share) + norm.logpdf(x, apart, sd)
         return -jnp.logaddexp(narrow, jnp.log1p(-share) + norm.logpdf(x))
 
-    mcmc = MCMC(
-        SGLD(potential_fn=potential, num_steps=20),
-        num_warmup=500,
-        num_samples=1000,
-        num_chains=4,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), init_params=jnp.zeros(4))
+    kernel = SGLD(potential_fn=potential, num_steps=20)
+    how = {"chains": 4, "chain_method": "vectorized", "init_params": jnp.zeros(4)}
+    mcmc = models.run(kernel, 0, warmup=500, samples=1000, **how)
     x = np.asarray(mcmc.get_samples(group_by_chain=True), float)
     inside = x > apart / 2
     # Of some 500 independent draws a chain, by two jumps a draw.

@@ -3,11 +3,11 @@
 from functools import partial
 
 import jax.numpy as jnp
+import models
 import numpy as np
 import pytest
 from jax import random
 from jax.scipy.stats import norm
-from numpyro.infer import MCMC
 
 from numpyro_contour import SGLD
 from numpyro_contour.adaptation.found_modes import none_found
@@ -75,15 +75,10 @@ def test_a_narrow_mode_in_five_coordinates_is_found():
         narrow = norm.logpdf(x[0], apart, sd) + norm.logpdf(x[1:], 0.0, sd).sum()
         return -jnp.logaddexp(narrow, norm.logpdf(x).sum())
 
-    mcmc = MCMC(
-        SGLD(potential_fn=potential, num_steps=20),
-        num_warmup=500,
-        num_samples=1000,
-        num_chains=4,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    mcmc.run(random.key(0), init_params=random.normal(random.key(1), (4, size)))
+    kernel = SGLD(potential_fn=potential, num_steps=20)
+    start = random.normal(random.key(1), (4, size))
+    how = {"chains": 4, "chain_method": "vectorized", "init_params": start}
+    mcmc = models.run(kernel, 0, warmup=500, samples=1000, **how)
     x = np.asarray(mcmc.get_samples(group_by_chain=True), float)
     share = (x[..., 0] > apart / 2 + 1).mean(1)
     # Of some 500 independent draws a chain, by two jumps a draw.
