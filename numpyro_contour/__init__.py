@@ -15,6 +15,7 @@ from numpyro_contour.kernels.contour_sgnht import ContourSGNHT
 from numpyro_contour.kernels.cyclical_sghmc import CyclicalSGHMC
 from numpyro_contour.kernels.cyclical_sgld import CyclicalSGLD
 from numpyro_contour.kernels.interacting_contour_sgld import InteractingContourSGLD
+from numpyro_contour.kernels.mode_jumping import ModeJumping
 from numpyro_contour.kernels.replica_exchange_sghmc import ReplicaExchangeSGHMC
 from numpyro_contour.kernels.replica_exchange_sgld import ReplicaExchangeSGLD
 from numpyro_contour.kernels.sghmc import SGHMC
@@ -22,6 +23,7 @@ from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.kernels.sgnht import SGNHT
 from numpyro_contour.models.disk.on_disk import on_disk
 from numpyro_contour.models.training import step_key, training
+from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.output.lazy_numpyro import attach_submodules
 from numpyro_contour.schedules import epoch_schedule, robbins_monro
 
@@ -68,6 +70,8 @@ __all__ = [
     "EnergyPartition",
     "Expectation",
     "InteractingContourSGLD",
+    "ModeJumping",
+    "ModeList",
     "ReplicaExchangeSGHMC",
     "ReplicaExchangeSGLD",
     "Report",

@@ -25,9 +25,10 @@ ROOMS = {
         "numpyro arviz",
         "core.arrays core.diffusions core.flattening checks schedules",
     ),
+    "modes": ("numpyro arviz", "core.arrays core.samplers"),
     "adaptation": (
         "numpyro arviz",
-        "core.arrays core.diffusions core.flattening core.samplers schedules",
+        "modes core.arrays core.diffusions core.flattening core.samplers schedules",
     ),
     "models.disk": ("arviz", "checks"),
     "models": ("arviz", "models.disk core.arrays checks"),
@@ -38,7 +39,7 @@ ROOMS = {
     ),
     "kernels": (
         "arviz",
-        "kernels.methods models models.disk models.estimators adaptation core.arrays "
+        "kernels.methods models models.disk models.estimators adaptation modes core.arrays "
         "core.diffusions "
         "core.flattening core.samplers checks schedules",
     ),
@@ -61,7 +62,7 @@ ROOMS = {
     "plots": ("jax numpyro", "output diagnosis runs statistics checks"),
     "numpyro_contour": (
         "",
-        "output diagnosis kernels models models.disk core.flattening schedules _version",
+        "output diagnosis kernels modes models models.disk core.flattening schedules _version",
     ),
     "examples": (
         "",

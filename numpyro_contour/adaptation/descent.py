@@ -17,7 +17,7 @@ import numpy as np
 from jax import random
 
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
-from numpyro_contour.adaptation.lbfgs import (
+from numpyro_contour.modes.lbfgs import (
     PAIRS,
     Lbfgs,
     Point,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
-from numpyro_contour.adaptation.lbfgs import (
+from numpyro_contour.modes.lbfgs import (
     Lbfgs,
     Point,
     inverse_curvatures,

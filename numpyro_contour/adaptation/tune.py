@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging
-from numpyro_contour.adaptation.lbfgs import inverse_curvatures
+from numpyro_contour.modes.lbfgs import inverse_curvatures
 from numpyro_contour.adaptation.moments import Moments, gradient_noise
 from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.tuning import (

@@ -34,20 +34,38 @@ class JittedOnData:
         """The function at these arguments."""
         # Arrays that stay on disk are static: each of them is equal to itself only.
         model_args, model_kwargs = with_stored((model_args, model_kwargs))
-        leaves, structure = jax.tree.flatten((model_args, model_kwargs))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array)]
-        layout = (
-            structure,
-            tuple(
-                _ARRAY if isinstance(leaf, np.ndarray | jax.Array) else _Static(leaf)
-                for leaf in leaves
-            ),
-        )
+        layout, arrays = _layout(model_args, model_kwargs)
         try:
             hash(layout)
             return self._compiled(layout, one, other, arrays)
         except (TypeError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
             return self._function(one, other, model_args, model_kwargs)
+
+    def lowered(
+        self, one: Any, other: Any, model_args: tuple, model_kwargs: dict
+    ) -> tuple[jax.stages.Lowered, list]:
+        """The function's program for arguments like these, and the arrays that it takes.
+
+        It is a program of `(one, other, arrays)`, to be compiled elsewhere. A model that needs the
+        values of its arrays has them as constants.
+        """
+        layout, arrays = _layout(model_args, model_kwargs)
+        try:
+            hash(layout)
+            return self._compiled.lower(layout, one, other, arrays), arrays
+        except (TypeError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
+            of_constants = lambda one, other, _: self._function(
+                one, other, model_args, model_kwargs
+            )
+            return jax.jit(of_constants).lower(one, other, []), []
+
+
+def _layout(model_args: tuple, model_kwargs: dict) -> tuple[tuple, list]:
+    """What is static of the arguments, and their arrays."""
+    leaves, structure = jax.tree.flatten((model_args, model_kwargs))
+    arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array)]
+    of_leaf = lambda x: _ARRAY if isinstance(x, np.ndarray | jax.Array) else _Static(x)
+    return (structure, tuple(map(of_leaf, leaves))), arrays
 
 
 class _Static:

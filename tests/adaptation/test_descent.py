@@ -10,7 +10,7 @@ from jax import random
 
 from numpyro_contour import SGLD
 from numpyro_contour.adaptation.descent import STARTS, fixed_rows
-from numpyro_contour.adaptation.lbfgs import (
+from numpyro_contour.modes.lbfgs import (
     Point,
     inverse_curvatures,
     learn_from,

@@ -1,0 +1,239 @@
+"""What `ModeJumping` needs of the kernel inside it: where its chain is, and how to move it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer import HMC, BarkerMH
+from numpyro.infer.mcmc import MCMCKernel
+
+from numpyro_contour.core.arrays.decentred import Decentred
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
+from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.jumping import check_jumps
+from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.methods.plain import Plain
+from numpyro_contour.kernels.mode_finding import position_like
+from numpyro_contour.models.all_rows import CHUNK_BYTES
+from numpyro_contour.modes.tries import Point
+from numpyro_contour.schedules import Constant
+
+# Of the gradients of a draw of many steps, the share that tries to jump take.
+_SHARE_OF_TRIES = 0.1
+# Tries after a draw before anything is learnt.
+_FIRST_TRIES = 3
+#: `(whether all of it is asked for, coordinates) -> (d, d) or the diagonal, (d,)`
+Covariance = Callable[[bool, np.ndarray], jax.Array]
+
+
+class Inner(Protocol):
+    """A kernel inside of `ModeJumping`."""
+
+    #: the kernel
+    kernel: MCMCKernel
+    #: where exact potential energies come from
+    source: EnergySource
+    #: fields of its state that are collected too, where it has them
+    fields: tuple[str, ...]
+    #: whether its own warm-up goes on while chains jump, and learns from it
+    jumps_in_warmup: bool
+
+    def on(self, kernel: MCMCKernel) -> Inner:
+        """The same around another kernel of the kind."""
+
+    def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
+        """The shapes of an unconstrained position of one chain."""
+
+    def point(self, state: Any) -> Point:
+        """Where one chain is."""
+
+    def moved(self, state: Any, point: Point) -> Any:
+        """One chain at another point."""
+
+    def gradients(self, state: Any) -> jax.Array:
+        """Gradients that the last draw of one chain took."""
+
+    def iteration(self, state: Any) -> jax.Array:
+        """Draws of one chain so far."""
+
+    def window(self, state: Any) -> jax.Array:
+        """The part of the warm-up that one chain is in."""
+
+    def with_metric(self, state: Any, covariance: Covariance) -> Any:
+        """One chain with a mass matrix for all modes, where the warm-up finds it."""
+
+    def first_tries(self) -> int:
+        """Tries after a draw, before anything is learnt."""
+
+
+class OfNumPyro:
+    """HMC, NUTS or BarkerMH.
+
+    Args:
+        kernel: the kernel.
+    """
+
+    fields = ("potential_energy", "energy", "num_steps", "accept_prob")
+    jumps_in_warmup = True
+
+    def __init__(self, kernel: MCMCKernel):
+        self.kernel = kernel
+        potential_fn = None if kernel.model is not None else kernel._potential_fn
+        self.source = EnergySource(kernel.model, potential_fn, None, "full", CHUNK_BYTES)
+
+    def on(self, kernel: MCMCKernel) -> OfNumPyro:
+        """The same around another kernel of the kind."""
+        return OfNumPyro(kernel)
+
+    def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
+        """The shapes of an unconstrained position of one chain."""
+        return position_like(self.source, args, kwargs, init_params)
+
+    def point(self, state: Any) -> Point:
+        """Where one chain is."""
+        return Point(ravel(state.z), state.potential_energy, ravel(state.z_grad))
+
+    def moved(self, state: Any, point: Point) -> Any:
+        """One chain at another point."""
+        changes = {
+            "z": unravel_like(point.position, state.z),
+            "potential_energy": point.energy.astype(state.potential_energy.dtype),
+            "z_grad": unravel_like(point.gradient, state.z),
+        }
+        if hasattr(state, "energy"):  # with the momentum that the draw had
+            changes["energy"] = state.energy + point.energy - state.potential_energy
+        return state._replace(**changes)
+
+    def gradients(self, state: Any) -> jax.Array:
+        """Gradients that the last draw of one chain took."""
+        return state.num_steps if hasattr(state, "num_steps") else jnp.ones_like(state.i)
+
+    def iteration(self, state: Any) -> jax.Array:
+        """Draws of one chain so far."""
+        return state.i
+
+    def window(self, state: Any) -> jax.Array:
+        """The window of the adaptation that one chain is in."""
+        return state.adapt_state.window_idx
+
+    def first_tries(self) -> int:
+        """Tries after a draw, before anything is learnt."""
+        return _FIRST_TRIES
+
+    def with_metric(self, state: Any, covariance: Covariance) -> Any:
+        """One chain with a mass matrix for all modes, where the warm-up finds it."""
+        if not self.kernel._adapt_mass_matrix:
+            return state
+        blocks = state.adapt_state.inverse_mass_matrix
+        every = np.arange(ravel(state.z).size)
+        if isinstance(blocks, dict):
+            leaves, structure = jax.tree.flatten(state.z)
+            ends = np.cumsum([0, *map(np.size, leaves)])
+            numbers = structure.unflatten([every[a:b] for a, b in zip(ends, ends[1:])])
+            places = {names: np.concatenate([numbers[n] for n in names]) for names in blocks}
+            found = {n: _mass_matrix(covariance(x.ndim == 2, places[n])) for n, x in blocks.items()}
+            parts = tuple({n: part[i] for n, part in found.items()} for i in range(3))
+        else:
+            parts = _mass_matrix(covariance(blocks.ndim == 2, every))
+        names = "inverse_mass_matrix", "mass_matrix_sqrt", "mass_matrix_sqrt_inv"
+        return state._replace(adapt_state=state.adapt_state._replace(**dict(zip(names, parts))))
+
+
+def _mass_matrix(inverse: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The inverse of a mass matrix, its own root and that of the inverse, as NumPyro has them."""
+    if inverse.ndim == 1:
+        root = jnp.sqrt(inverse)
+        return inverse, 1 / root, root
+    root = jnp.linalg.cholesky(inverse[::-1, ::-1])[::-1, ::-1].T
+    eye = jnp.eye(len(inverse), dtype=inverse.dtype)
+    return inverse, jax.scipy.linalg.solve_triangular(root, eye, lower=True), root
+
+
+class OfOurs:
+    """An adjusted kernel of this package without flattening.
+
+    Its chains jump when its warm-up has ended.
+
+    Args:
+        kernel: the kernel; its own jumps are turned off.
+    """
+
+    fields = ()
+    jumps_in_warmup = False
+
+    def __init__(self, kernel: Kernel):
+        own = object.__new__(type(kernel))
+        parts = replace(kernel.parts, jumps=check_jumps(False))
+        own.__setstate__(kernel.__getstate__() | {"parts": parts})
+        self.kernel = own
+        self.source = replace(parts.source, energy="full", minibatch_size=None)
+
+    def on(self, kernel: Kernel) -> OfOurs:
+        """The same around another kernel of the kind."""
+        return OfOurs(kernel)
+
+    def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
+        """The shapes of an unconstrained position of one chain, partly non-centred ones too."""
+        found = position_like(self.source, args, kwargs, init_params)
+        centring = self.kernel.parts.centring(args, kwargs)
+        return found if centring is None else Decentred(found, centring)
+
+    def point(self, state: Any) -> Point:
+        """Where one chain is, which is not where the draw of a window is."""
+        chain = state.sampler.chain
+        return Point(chain.position, chain.potential_energy, chain.gradient)
+
+    def moved(self, state: Any, point: Point) -> Any:
+        """One chain at another point."""
+        chain = state.sampler.chain._replace(
+            position=point.position, potential_energy=point.energy, gradient=point.gradient
+        )
+        return state._replace(sampler=state.sampler._replace(chain=chain))
+
+    def gradients(self, state: Any) -> jax.Array:
+        """Gradients that the last draw of one chain took."""
+        return jnp.full_like(state.sampler.chain.steps, self.kernel.parts.num_steps)
+
+    def iteration(self, state: Any) -> jax.Array:
+        """Draws of one chain so far."""
+        if not state.warmup:
+            return state.sampler.chain.steps // self.kernel.parts.num_steps
+        return state.warmup.iteration
+
+    def window(self, state: Any) -> jax.Array:
+        """Its warm-up has no parts in which chains jump."""
+        return jnp.zeros_like(state.sampler.chain.steps)
+
+    def with_metric(self, state: Any, covariance: Covariance) -> Any:
+        """Its own preconditioner stays."""
+        return state
+
+    def first_tries(self) -> int:
+        """Tries after a draw: a tenth of its gradients."""
+        return max(1, round(_SHARE_OF_TRIES * self.kernel.parts.num_steps))
+
+
+def inner_of(kernel: Any) -> Inner:
+    """A kernel as `ModeJumping` takes it.
+
+    Raises:
+        ValueError: it is of another kind.
+    """
+    if isinstance(kernel, HMC | BarkerMH):
+        return OfNumPyro(kernel)
+    got = type(kernel).__name__
+    if isinstance(kernel, Kernel):
+        parts = kernel.parts
+        if type(parts.method) is Plain and parts.temperature == Constant(1.0):
+            if parts.moves.adjusted:
+                return OfOurs(kernel)
+            got += " without it"
+    raise ValueError(
+        "`inner_kernel` takes NUTS, HMC, BarkerMH, or SGLD or SGHMC with `adjusted=True` at "
+        f"temperature 1, whose draws have no bias and equal weights, but got {got}."
+    )

@@ -1,0 +1,493 @@
+"""`ModeJumping`: any kernel that moves within modes, with jumps between those that are known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.util import is_prng_key
+
+from numpyro_contour import checks
+from numpyro_contour.core.arrays.decentred import Decentred
+from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names, ravel
+from numpyro_contour.kernels.inner_kernels import inner_of
+from numpyro_contour.kernels.mode_finding import ModeFinder
+from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
+from numpyro_contour.models.centring import centring_of
+from numpyro_contour.models.coordinates import constrained, decentred
+from numpyro_contour.models.loc_scale import decentred_sites
+from numpyro_contour.models.operands import on_operands, with_operands
+from numpyro_contour.models.same_data import checksum
+from numpyro_contour.modes.mode_list import ModeList
+from numpyro_contour.modes.mode_shapes import mode_shapes
+from numpyro_contour.modes.search import polished, search
+from numpyro_contour.modes.tries import (
+    Point,
+    first_plan,
+    jumped,
+    learnt,
+    no_counts,
+    no_lessons,
+    pooled_covariance,
+    with_draws,
+)
+
+# Modes between which chains jump at most, in few and in many coordinates.
+_MOST_MODES, _MOST_OF_MANY, _MANY = 32, 16, 250
+# Gradients that a search may take for each draw of the warm-up of a chain, and at least.
+_GRADIENTS_A_DRAW, _LEAST_GRADIENTS = 5.0, 10_000
+# How much less than the heaviest one a mode may weigh, in nats, in many coordinates.
+_UNCERTAIN = 5.0
+# A chain that starts by itself begins in one of so many modes.
+_START = 8
+# Makes a key of tries out of that of the inner kernel, which goes on as without them.
+_OF_TRIES, _OF_START = 0x6A756D70, 0x73746172
+
+
+class ModeJumping(MCMCKernel):
+    r"""Jumps between the modes of a posterior, around NUTS or another kernel that moves within one.
+
+    Before the warm-up, descents from many places find the modes. After each draw of the inner
+    kernel the chain tries to jump to another mode, and a try to a place y is accepted with
+    probability
+
+    .. math:: \min\bigl(1, e^{U(x) - U(y)} f(x, y)\bigr)
+
+    which keeps the posterior as it is. Three moves are tried: the same place in another mode,
+    :math:`y = m_j + F_j F_i^{-1} (x - m_i)` with f the determinant of the map; a draw from the t
+    distribution of a mode; and a move of one block of coordinates to another of its places, where
+    modes are combinations. How often each of them is tried, how often in all, and the modes' shapes
+    are learnt in the warm-up and then kept. Where one mode is known, the draws are those of the
+    inner kernel alone, bit for bit.
+
+    Draws have equal weights. Use it where rows fit into a step and descents find the modes; where
+    data are too many or no descent leads to a mode, use `ContourSGLD`.
+
+    Args:
+        inner_kernel: NUTS, HMC, BarkerMH, or SGLD or SGHMC with `adjusted=True`, of a model or of a
+            `potential_fn`.
+        tries: tries to jump after each draw, at least 0. None (default) to find it in the warm-up:
+            as many as let a chain change its mode every other draw, but no more than the gradients
+            of a draw.
+        modes: the modes, in place of a search: a `ModeList`, the path of one that was saved, or
+            unconstrained positions of which each leads down to a mode, as `init_params` with K
+            positions. None (default) to search for them.
+        centring: whether sites of a hierarchy are sampled partly non-centred where that mixes
+            better, as `ContourSGLD` does. Draws are those of the model's own sites. Defaults to
+            False, the inner kernel's coordinates.
+
+    Raises:
+        ValueError: an argument is out of its range; the message names it.
+
+    Source: Tjelmeland and Hegstad (2001), *Mode jumping proposals in MCMC*; Pompe, Holmes and
+        Latuszynski (2020), *A framework for adaptive MCMC targeting multimodal distributions*.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> from numpyro.infer import MCMC, NUTS
+        >>> from numpyro_contour import ModeJumping
+        >>> def model(y):
+        ...     a = numpyro.sample("a", dist.Normal(0.3, 1))
+        ...     numpyro.sample("y", dist.Normal(a**2, 3.5), obs=y)
+        >>> y = 1.5**2 + 3.5 * jax.random.normal(jax.random.key(1), (40,))
+        >>> mcmc = MCMC(ModeJumping(NUTS(model)), num_warmup=500, num_samples=1000, num_chains=4,
+        ...             chain_method="vectorized", progress_bar=False)
+        >>> mcmc.run(jax.random.key(0), y)
+        >>> bool(abs((mcmc.get_samples()["a"] > 0).mean() - 0.73) < 0.05)
+        True
+    """
+
+    def __init__(
+        self,
+        inner_kernel: MCMCKernel,
+        tries: int | None = None,
+        modes: Any = None,
+        *,
+        centring: bool = False,
+    ):
+        self._inner = inner_of(inner_kernel)
+        self._tries = None if tries is None else checks.integer("tries", tries, at_least=0)
+        self._given = ModeList.load(modes) if isinstance(modes, str | os.PathLike) else modes
+        self._centring = checks.boolean("centring", centring)
+        if centring and self.model is None:
+            raise checks.fail("centring", centring, "False for a `potential_fn`")
+        #: lists of modes that were found, by data
+        self._found: dict[int, ModeList] = {}
+        #: inner kernels in other coordinates, by these; they have no settings of their own
+        self._recentred: dict[Any, Any] = {}
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def inner_kernel(self) -> MCMCKernel:
+        """The kernel that moves within modes."""
+        return self._inner.kernel
+
+    @property
+    def model(self) -> Callable | None:
+        """The model, None for a kernel of a potential function."""
+        return self.inner_kernel.model
+
+    @property
+    def sample_field(self) -> str:
+        """The state field that holds the draws."""
+        return self.inner_kernel.sample_field
+
+    @property
+    def default_fields(self) -> tuple[str, ...]:
+        """The state fields that are collected for each draw."""
+        has = self._inner.fields
+        return (*self.inner_kernel.default_fields, *has, "mode")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings by the names of the arguments."""
+        given = self._given
+        modes = None if given is None else f"{len(given)} given"
+        return {"tries": self._tries, "modes": modes, "centring": self._centring}
+
+    @property
+    def _sample_fn(self) -> Any:
+        # NumPyro initialises a kernel anew at every run where this is None.
+        chosen = next(iter(self._recentred.values()), self._inner)
+        return getattr(chosen.kernel, "_sample_fn", None)
+
+    def get_diagnostics_str(self, state: ModeJumpingState) -> str:
+        """The text of the progress bar: that of the inner kernel."""
+        return self.inner_kernel.get_diagnostics_str(state.inner)
+
+    def __repr__(self) -> str:
+        """The kernel with its settings."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"ModeJumping({type(self.inner_kernel).__name__}, {settings})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_recentred": {}}
+
+    # ------------------------------------------------------------------ modes
+
+    def find_modes(
+        self,
+        key: jax.Array,
+        *args: Any,
+        init_params: Any = None,
+        most_gradients: int = 50_000,
+        **kwargs: Any,
+    ) -> ModeList:
+        """Search for modes before a run, which then uses what was found.
+
+        A run searches by itself. Call this to look at the modes first, to search for longer, or
+        where data are traced, as in a function that `jax.jit` compiles.
+
+        Args:
+            key: a random key.
+            *args: arguments of the model.
+            init_params: an unconstrained position in which one more descent begins; a
+                `potential_fn` needs it. None (default) for none.
+            most_gradients: no further round of descents begins after so many gradients. Defaults to
+                50,000.
+            **kwargs: keyword arguments of the model.
+
+        Returns:
+            The `ModeList`.
+
+        Raises:
+            ValueError: an argument is out of its range.
+        """
+        most = checks.integer("most_gradients", most_gradients, at_least=1)
+        centring = self._centring_of(args, kwargs)
+        like = self._like(init_params, centring, args, kwargs)
+        finder = ModeFinder(self._inner.source, like, args, kwargs)
+        given = np.empty((0, _size(like)))
+        if init_params is not None:
+            given = np.asarray(ravel(self._in_coordinates(init_params, centring, args, kwargs)))[None]
+        how = partial(search, rng=_generator(key), given=given, most_gradients=most)
+        found = finder.find(how)
+        self._found[checksum(args, kwargs)] = found
+        return found
+
+    def _like(self, init_params: Any, centring: Any, args: tuple, kwargs: dict) -> Any:
+        """The shapes of an unconstrained position of one chain."""
+        found = self._inner.like(args, kwargs, init_params)
+        return Decentred(found, centring) if centring else found
+
+    def _centring_of(self, args: tuple, kwargs: dict) -> Any:
+        """How much sites are centred, () where they are as written."""
+        if not self._centring:
+            return ()
+        return centring_of(self._inner.source.model_potential(args, kwargs)) or ()
+
+    def _in_coordinates(self, z: Any, centring: Any, args: tuple, kwargs: dict) -> Any:
+        if not centring:
+            return z
+        return decentred(self._inner.source.model_potential(args, kwargs), z, centring)
+
+    def _inner_in(self, centring: Any) -> Any:
+        """The inner kernel in the coordinates that are sampled."""
+        if not centring:
+            return self._inner
+        if centring not in self._recentred:
+            wrapped = self.inner_kernel.wrap_model(lambda model: decentred_sites(model, centring))
+            self._recentred[centring] = self._inner.on(wrapped)
+        return self._recentred[centring]
+
+    # ------------------------------------------------------------------ what NumPyro calls
+
+    def init(
+        self,
+        rng_key: jax.Array,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple = (),
+        model_kwargs: dict | None = None,
+    ) -> ModeJumpingState:
+        """The first state; a batch of keys makes a batch of chains.
+
+        Args:
+            rng_key: random key, or keys (chains,).
+            num_warmup: draws of warm-up to come.
+            init_params: as for the inner kernel. None (default) to begin in the modes that are
+                found, if there are two or more, else where the inner kernel begins.
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            The state of one chain or of all.
+
+        Raises:
+            ValueError: as the inner kernel; or data are traced and no modes were found before.
+        """
+        kwargs = {} if model_kwargs is None else model_kwargs
+        single = is_prng_key(rng_key)
+        centring = self._centring_of(model_args, kwargs)
+        inner, first = self._inner_in(centring), init_params
+        if init_params is not None and centring:
+            move = lambda z: dict(self._in_coordinates(z, centring, model_args, kwargs))
+            first = move(init_params) if single else jax.vmap(move)(init_params)
+        one = first if single or first is None else jax.tree.map(lambda x: x[0], first)
+        like = self._like(one, centring, model_args, kwargs)
+        known = self._known(like, model_args, kwargs)
+        # Its program is compiled while the inner kernel is initialised.
+        finder = None if known else ModeFinder(inner.source, like, model_args, kwargs)
+        state = inner.kernel.init(rng_key, num_warmup, first, model_args, kwargs)
+        if finder is not None:
+            how = self._search(rng_key, state.z, num_warmup, like)
+            known = finder.find(how)
+            self._found[checksum(model_args, kwargs)] = known
+        return self._started(known, inner, state, num_warmup, init_params is None, centring)
+
+    def _known(self, like: Any, args: tuple, kwargs: dict) -> ModeList | None:
+        """The modes that were given or found before; None where they are to be searched for."""
+        if isinstance(self._given, ModeList):
+            _check_coordinates("modes", self._given, like)
+            return self._given
+        of_data = checksum(args, kwargs)
+        if of_data in self._found:
+            found = self._found[of_data]
+            return found if found.coordinates == tuple(coordinate_names(like)) else None
+        leaves = jax.tree.leaves((args, kwargs))
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return None
+        if len(self._found) != 1:
+            raise ValueError(
+                "`ModeJumping` searches for modes on the data's values, but they are traced, as "
+                "inside of `jax.jit` or `jax.vmap`. Call its `find_modes(key, *args, **kwargs)` "
+                "with the data before, or give `modes`."
+            )
+        return next(iter(self._found.values()))
+
+    def _search(self, rng_key: jax.Array, z: Any, num_warmup: int, like: Any) -> Any:
+        """How modes are searched for."""
+        chains = 1 if is_prng_key(rng_key) else len(rng_key)
+        if self._given is not None:
+            return partial(polished, given=_rows("modes", self._given, like))
+        places = np.empty((0, _size(like)))
+        if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(z)):
+            places = _rows("init_params", z, like, batched=not is_prng_key(rng_key))
+        most = max(_LEAST_GRADIENTS, _GRADIENTS_A_DRAW * num_warmup * chains)
+        return partial(search, rng=_generator(rng_key), given=places, most_gradients=most)
+
+    def _started(
+        self, known: ModeList, inner: Any, state: Any, num_warmup: int, moves: bool, centring: Any
+    ) -> ModeJumpingState:
+        """The first state, of one chain or of all."""
+        keys = state.rng_key
+        chains = () if is_prng_key(keys) else (len(keys),)
+        mode = np.zeros(chains, np.int32)
+        if len(known) < 2 or self._tries == 0:
+            return ModeJumpingState(state, mode, (), (), centring)
+        many = known.mean.shape[1] > _MANY
+        known = known.heaviest(_MOST_OF_MANY if many else _MOST_MODES)
+        log_mass = known.log_integral
+        if many:  # the volumes of such modes are uncertain by several nats
+            log_mass = np.maximum(log_mass, log_mass.max() - _UNCERTAIN)
+        modes = mode_shapes(known.mean, known.factor, log_mass)
+        tries = inner.first_tries() if self._tries is None else self._tries
+        flips = jax.tree.map(lambda x: x.astype(modes.mean.dtype if x.dtype.kind == "f" else bool), known.flips)
+        plan = first_plan(modes, flips, tries)
+        blank = no_counts(len(known))
+        counts = jax.tree.map(lambda x: np.broadcast_to(x, (*chains, *x.shape)), blank)
+        bottoms = (known.mean, known.energy, known.gradient)
+        points = Point(*(np.asarray(x, modes.mean.dtype) for x in bottoms))
+
+        def begun(states: Any, plan: Any, points: Any) -> tuple[Any, Any]:
+            def one(state: Any, number: Any) -> Any:
+                if moves:
+                    state = inner.moved(state, jax.tree.map(lambda x: x[number], points))
+                return inner.with_metric(state, partial(pooled_covariance, plan.modes))
+
+            if not chains:
+                numbers = random.randint(random.fold_in(states.rng_key, _OF_START), (), 0, _START)
+                return one(states, numbers % len(known)), numbers % len(known)
+            numbers = jnp.arange(*chains) % len(known)
+            return jax.vmap(one)(states, numbers), numbers
+
+        state, mode = jax.jit(begun)(state, plan, points)
+        jumping = Jumping(plan, no_lessons(modes), np.asarray(num_warmup))
+        return ModeJumpingState(state, mode, counts, jumping, centring)
+
+    def sample(
+        self, state: ModeJumpingState, model_args: tuple, model_kwargs: dict | None
+    ) -> ModeJumpingState:
+        """The next draw: one of the inner kernel, and tries to jump from there.
+
+        Args:
+            state: the state of one chain or of all.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            The state after the draw.
+        """
+        kwargs = {} if model_kwargs is None else model_kwargs
+        kernel = self._inner_in(state.centring).kernel
+        after = state._replace(inner=kernel.sample(state.inner, model_args, kwargs))
+        if not state.jumping:
+            return after
+        jump = partial(self._jumped, before=state.inner)
+        return with_operands(jump, after, model_args, kwargs)
+
+    def _jumped(
+        self, state: ModeJumpingState, args: tuple, kwargs: dict, before: Any
+    ) -> ModeJumpingState:
+        """The chains after their tries to jump, and what the warm-up learns from these."""
+        inner = self._inner_in(state.centring)
+        plan, lessons, length = state.jumping
+        single = is_prng_key(state.rng_key)
+        lift = (lambda f: f) if single else jax.vmap
+        as_batch = (lambda tree: jax.tree.map(lambda x: x[None], tree)) if single else (lambda x: x)
+        like = state.z if single else jax.tree.map(lambda x: x[0], state.z)
+        potential = inner.source.potential(args, kwargs)
+        energies = inner.source.estimator("full", potential, like, ())(())
+        tries = plan.tries
+        made = jnp.ravel(inner.iteration(state.inner))[0]
+        in_warmup = made <= length
+        if not inner.jumps_in_warmup:
+            tries = jnp.where(in_warmup, 0, tries)
+
+        def of_chain(chain: Any, counts: Any) -> tuple:
+            key = random.fold_in(chain.rng_key, _OF_TRIES)
+            how = plan._replace(tries=tries)
+            found = jumped(key, how, partial(energies, None), inner.point(chain))
+            point, mode, more, taught = found
+            moved = inner.moved(chain, point)
+            return moved, point.position, mode, jax.tree.map(jnp.add, counts, more), taught
+
+        chains, positions, mode, counts, taught = lift(of_chain)(state.inner, state.counts)
+        counts = jax.tree.map(lambda n: jnp.where(in_warmup, 0, n), counts)
+        after = state._replace(inner=chains, mode=mode, counts=counts)
+        if not inner.jumps_in_warmup:
+            return after
+
+        def teach(carry: tuple) -> tuple:
+            chains, plan, lessons = carry
+            gradients = lift(inner.gradients)(chains)
+            seen = as_batch((positions, mode, gradients, taught))
+            lessons = with_draws(lessons, plan, *seen)
+            window, last = (jnp.ravel(lift(inner.window)(x))[0] for x in (chains, before))
+            # The first window moves chains to where they belong, the last one finds the step size.
+            ended = (window != last) & (last > 0) & (made < length)
+            return lax.cond(ended, end, lambda x: x, (chains, plan, lessons))
+
+        def end(carry: tuple) -> tuple:
+            chains, plan, lessons = carry
+            plan = learnt(plan, lessons, self._tries is None)
+            covariance = partial(pooled_covariance, plan.modes)
+            chains = lift(lambda chain: inner.with_metric(chain, covariance))(chains)
+            return chains, plan, no_lessons(plan.modes)
+
+        carry = chains, plan, lessons
+        chains, plan, lessons = lax.cond(in_warmup, teach, lambda x: x, carry)
+        return after._replace(inner=chains, jumping=Jumping(plan, lessons, length))
+
+    def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
+        """From unconstrained draws to the model's sites: that of the inner kernel.
+
+        Args:
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+        """
+        of_inner = self.inner_kernel.postprocess_fn(model_args, model_kwargs)
+
+        def of_draw(z: Any) -> Any:
+            if not isinstance(z, Decentred) or not self._centring:
+                return of_inner(z)
+            potential = self._inner.source.model_potential(model_args, model_kwargs)
+            return on_operands(constrained, potential, z)
+
+        return of_draw
+
+
+def _size(like: Any) -> int:
+    return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(like))
+
+
+def _generator(key: jax.Array) -> np.random.Generator:
+    """A generator of NumPy's by a random key, or the first of several."""
+    if isinstance(key, jax.core.Tracer):  # chains in parallel: all of them search as one
+        return np.random.default_rng(0)
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = np.asarray(random.key_data(key) if typed else key)
+    return np.random.default_rng(words.reshape(-1, words.shape[-1])[0].tolist())
+
+
+def _rows(name: str, positions: Any, like: Any, batched: bool = True) -> np.ndarray:
+    """Unconstrained positions as vectors, (n, d).
+
+    Raises:
+        ValueError: they have other sites or shapes.
+    """
+    leaves, structure = jax.tree.flatten(like)
+    try:
+        given = structure.flatten_up_to(positions)
+        arrays = [np.asarray(x, np.float64) for x in given]
+        number = len(arrays[0]) if batched else 1
+        return np.concatenate([x.reshape(number, *n.shape).reshape(number, -1) for x, n in zip(arrays, leaves)], 1)
+    except (ValueError, TypeError, KeyError):
+        takes = ", ".join(f"{n}: {x.shape}" for n, x in zip(leaf_names(like), leaves))
+        shapes = jax.tree.map(np.shape, positions)
+        raise ValueError(
+            f"`{name}` takes unconstrained positions {{{takes}}}, with one more axis for their "
+            f"number in front, but got {shapes}."
+        ) from None
+
+
+def _check_coordinates(name: str, modes: ModeList, like: Any) -> None:
+    """Refuse the modes of another model.
+
+    Raises:
+        ValueError: the coordinates differ.
+    """
+    expected = tuple(coordinate_names(like))
+    if modes.coordinates != expected:
+        raise ValueError(
+            f"`{name}` takes modes in the coordinates {', '.join(expected)}, but got modes in "
+            f"{', '.join(modes.coordinates)}."
+        )

@@ -1,0 +1,116 @@
+"""Descents from a batch of positions to the bottoms of their modes, in one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from numpyro_contour.core.samplers.guard import all_finite
+from numpyro_contour.modes.lbfgs import (
+    Lbfgs,
+    Point,
+    inverse_curvatures,
+    learn_from,
+    no_pairs,
+    try_step,
+)
+
+# A descent ends when the model of L-BFGS promises a smaller fall, in nats, several times in a row:
+# for each coordinate and at least.
+_FALL_A_COORDINATE, _FALL, _TIMES = 1e-4, 1e-3, 3
+# Falls of so many roundings of the energy are no falls.
+_ROUNDINGS = 8
+
+#: `(position, data) -> (potential energy, gradient)` of one position, (d,)
+EnergyAndGradient = Callable[..., tuple[jax.Array, jax.Array]]
+
+
+class Ends(NamedTuple):
+    """Where descents have come to."""
+
+    #: (n, d)
+    position: jax.Array
+    #: potential energies in nats, (n,)
+    energy: jax.Array
+    #: (n, d)
+    gradient: jax.Array
+    #: the diagonal of an inverse Hessian by the last steps, (n, d)
+    inverse_curvature: jax.Array
+    #: whether nothing moved any more, (n,)
+    rests: jax.Array
+    #: evaluations that were made of each, ()
+    evaluations: jax.Array
+
+
+def descend(
+    energy_and_gradient: EnergyAndGradient, starts: jax.Array, most_evaluations: jax.Array
+) -> Ends:
+    """The ends of descents by L-BFGS, one evaluation a step, until all of them rest.
+
+    With one evaluation it gives the energies and gradients at the starts.
+
+    Args:
+        energy_and_gradient: of one position, (d,).
+        starts: where descents begin, (n, d).
+        most_evaluations: of each descent, (); at least 1.
+
+    Returns:
+        The `Ends`.
+
+    Source: Nocedal and Wright (2006), Algorithms 7.4 and 7.5, without their line search; see
+    `lbfgs`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.modes.descent import descend
+        >>> energy = jax.value_and_grad(lambda x: jnp.sum((x**2 - 4) ** 2))
+        >>> ends = descend(energy, jnp.array([[1.0, -0.5], [3.0, 0.2]]), 100)
+        >>> ends.position.round(2).tolist(), ends.rests.tolist()
+        ([[2.0, -2.0], [2.0, 2.0]], [True, True])
+    """
+    most = jnp.asarray(most_evaluations, jnp.int32)
+
+    def at(x: jax.Array) -> Point:
+        return Point(x, *energy_and_gradient(x))
+
+    def step(number: jax.Array, here: Point, memory: Lbfgs, quiet: jax.Array) -> tuple:
+        trial = try_step(memory, here.gradient)
+        # The start is the first trial: an energy above all others is replaced by any.
+        first = number == 0
+        there = at(here.position + jnp.where(first, 0.0, trial.change))
+        finite = all_finite(*there)
+        taken, learnt = learn_from(memory, trial, here, there, finite)
+        memory = jax.tree.map(lambda a, b: jnp.where(first, a, b), memory, learnt)
+        promised = -(here.gradient @ trial.direction)
+        rounding = _ROUNDINGS * jnp.finfo(here.energy.dtype).eps * jnp.abs(here.energy)
+        little = ~first & (promised < max(_FALL, _FALL_A_COORDINATE * starts.shape[1]) + rounding)
+        quiet = jnp.where(little, quiet + 1, 0)
+        # From where nothing is finite no way leads down.
+        quiet = jnp.where(first & ~finite, _TIMES, quiet)
+        moved = jax.tree.map(lambda a, b: jnp.where(taken | first, a, b), there, here)
+        return moved, memory, quiet
+
+    def goes_on(carry: tuple) -> jax.Array:
+        number, _, _, quiet = carry
+        return (number < most) & jnp.any(quiet < _TIMES)
+
+    def steps(carry: tuple) -> tuple:
+        number, here, memory, quiet = carry
+        moved = jax.vmap(step, (None, 0, 0, 0))(number, here, memory, quiet)
+        rests = quiet >= _TIMES
+
+        def keep(old: jax.Array, new: jax.Array) -> jax.Array:
+            return jnp.where(rests.reshape(-1, *[1] * (new.ndim - 1)), old, new)
+
+        return number + 1, *jax.tree.map(keep, (here, memory, quiet), moved)
+
+    count, size = starts.shape
+    begin = Point(starts, jnp.full_like(starts[:, 0], jnp.inf), jnp.zeros_like(starts))
+    memories = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), no_pairs(size))
+    carry = (jnp.zeros((), jnp.int32), begin, memories, jnp.zeros((count,), jnp.int32))
+    number, here, memory, quiet = lax.while_loop(goes_on, steps, carry)
+    return Ends(*here, jax.vmap(inverse_curvatures)(memory), quiet >= _TIMES, number)

@@ -1,0 +1,81 @@
+"""A potential energy as the host sees it: batches of positions, evaluated by one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# Evaluations after which a descent is given up.
+_LONGEST = 300
+
+
+class Places(NamedTuple):
+    """Positions and what was found there, in float64 on the host."""
+
+    #: (n, d)
+    position: np.ndarray
+    #: potential energies in nats, (n,)
+    energy: np.ndarray
+    #: (n, d)
+    gradient: np.ndarray
+    #: the diagonal of an inverse Hessian, as far as a descent has learnt it, (n, d)
+    inverse_curvature: np.ndarray
+    #: whether a descent came to rest, (n,)
+    rests: np.ndarray
+
+    def __getitem__(self, chosen: object) -> Places:  # type: ignore[override]
+        """Some of the places."""
+        return Places(*(x[chosen] for x in tuple(self)))
+
+
+class Landscape:
+    """Energies, gradients and descents of any number of positions.
+
+    Args:
+        program: `(starts, most_evaluations) -> Ends`, as `descend`, of exactly `lanes` starts.
+        size: the number of coordinates d.
+        lanes: positions that are evaluated together.
+
+    Attributes:
+        size: the number of coordinates d.
+        epsilon: the relative rounding error of energies.
+        gradients: evaluations of energy and gradient so far.
+    """
+
+    def __init__(self, program: Callable, size: int, lanes: int):
+        self._program, self._lanes = program, lanes
+        self.size = size
+        self.gradients = 0
+        self._dtype = jnp.result_type(float)
+        self.epsilon = float(jnp.finfo(self._dtype).eps)
+
+    def descend(self, starts: np.ndarray, most: int = _LONGEST) -> Places:
+        """The ends of descents from starts, (n, d)."""
+        return self._all(starts, most)
+
+    def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Energies, (n,), and gradients, (n, d), at positions, (n, d)."""
+        found = self._all(positions, 1)
+        return found.energy, found.gradient
+
+    def _all(self, starts: np.ndarray, most: int) -> Places:
+        starts = np.asarray(starts, self._dtype).reshape(-1, self.size)
+        parts = []
+        if not len(starts):
+            blank = np.empty((0, self.size))
+            return Places(blank, np.empty(0), blank, blank, np.empty(0, bool))
+        for begin in range(0, len(starts), self._lanes):
+            part = starts[begin : begin + self._lanes]
+            # The last part is filled up: another shape would be compiled separately.
+            filled = np.concatenate([part, np.repeat(part[:1], self._lanes - len(part), 0)])
+            ends = self._program(filled, np.int32(most))
+            *found, evaluations = jax.device_get(tuple(ends))
+            self.gradients += len(part) * int(evaluations)
+            parts.append([x[: len(part)] for x in found])
+        joined = [np.concatenate(each) for each in zip(*parts)]
+        *numbers, rests = joined
+        return Places(*(x.astype(np.float64) for x in numbers), rests)

@@ -1,0 +1,129 @@
+"""The search for modes: rounds of descents, until another round would hardly find more mass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from numpyro_contour.modes.blocks import Flips, no_flips
+from numpyro_contour.modes.known_list import KnownList
+from numpyro_contour.modes.landscape import Landscape
+from numpyro_contour.modes.shape import Shape
+from numpyro_contour.modes.starts import anywhere, around, combinations, unexplained
+
+#: descents of the first round and of each further one
+FIRST_ROUND, ROUND = 64, 32
+# The search ends where as many descents again would add less than this share of the mass.
+_LITTLE = 0.01
+# Descents that have not arrived go on so often.
+_ONWARDS = 2
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search has found."""
+
+    shapes: tuple[Shape, ...]
+    #: log masses by the normals of the modes, (K,)
+    log_mass: np.ndarray
+    #: potential energies and gradients at the modes' means, (K,) and (K, d)
+    energy: np.ndarray
+    gradient: np.ndarray
+    #: descents that ended in each mode, (K,)
+    counts: np.ndarray
+    #: moves of blocks of coordinates that lead from mode to mode
+    flips: Flips
+    #: all descents, and those that ended in no mode, by why
+    descents: int
+    nowhere: dict[str, int]
+    #: descents that ended in a mode of which nothing else has told
+    alone: int
+    #: the mass that as many descents again would add, as a share of what is known
+    unseen: float
+    #: evaluations of energy and gradient
+    gradients: int
+
+
+def search(
+    landscape: Landscape, rng: np.random.Generator, given: np.ndarray, most_gradients: float
+) -> Search:
+    """Modes of a density, by descents from many places.
+
+    Args:
+        landscape: its energies.
+        rng: where descents begin is drawn from it.
+        given: further places where descents of the first round begin, (n, d).
+        most_gradients: no further round begins after so many evaluations.
+
+    Returns:
+        The `Search`, with the modes of more mass first.
+    """
+    found = KnownList(landscape)
+    size = landscape.size
+    starts = np.concatenate([given, anywhere(rng, FIRST_ROUND - len(given), size)])
+    directed = False
+    while True:
+        _down(found, starts)
+        if not found.shapes:
+            return _result(found, no_flips(size))
+        flips = found.flips
+        settled = directed and found.unseen(flips) < _LITTLE
+        if settled or landscape.gradients > most_gradients:
+            return _result(found, flips)
+        starts, directed = _further(found, flips, rng, given), True
+
+
+def polished(landscape: Landscape, given: np.ndarray) -> Search:
+    """The modes to which positions lead, without a search for others.
+
+    Args:
+        landscape: the energies.
+        given: the positions, (n, d).
+    """
+    found = KnownList(landscape)
+    _down(found, given)
+    return _result(found, found.flips if found.shapes else no_flips(landscape.size))
+
+
+def _down(found: KnownList, starts: np.ndarray) -> None:
+    """Descents from some places, and onwards from where they have not arrived."""
+    for _ in range(1 + _ONWARDS):
+        if not len(starts):
+            return
+        starts = found.add(found.landscape.descend(starts))
+
+
+def _further(
+    found: KnownList, flips: Flips, rng: np.random.Generator, given: np.ndarray
+) -> np.ndarray:
+    """Where the descents of a further round begin."""
+    shapes = [found.shapes[k] for k in np.flatnonzero(found.relevant)]
+    part = ROUND // 4
+    parts = [
+        combinations(rng, part, shapes, flips),
+        around(rng, part, shapes),
+        unexplained(rng, part, shapes, found.landscape),
+    ]
+    rest = ROUND - sum(map(len, parts))
+    again = given[rng.permutation(len(given))[: rest // 2]]
+    return np.concatenate([*parts, again, anywhere(rng, rest - len(again), found.landscape.size)])
+
+
+def _result(found: KnownList, flips: Flips) -> Search:
+    log_mass, counts = found.log_mass, np.array(found.counts, int)
+    order = np.argsort(-log_mass)[: int(found.relevant.sum())]
+    shapes = tuple(found.shapes[k] for k in order)
+    means = np.array([shape.mean for shape in shapes]).reshape(-1, found.landscape.size)
+    return Search(
+        shapes,
+        log_mass[order],
+        *found.landscape.at(means),
+        counts[order],
+        flips,
+        found.descents,
+        dict(found.nowhere),
+        int(found.alone(flips).sum()),
+        found.unseen(flips) if found.shapes else 0.0,
+        found.landscape.gradients,
+    )
