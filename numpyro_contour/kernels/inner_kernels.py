@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -65,7 +66,7 @@ class Inner(Protocol):
         """The part of the warm-up that one chain is in."""
 
     def with_metric(self, state: Any, covariance: Covariance) -> Any:
-        """One chain with a mass matrix for all modes, where the warm-up finds it."""
+        """One chain or all with a mass matrix for all modes, where the warm-up finds it."""
 
     def first_tries(self) -> int:
         """Tries after a draw, before anything is learnt."""
@@ -126,30 +127,48 @@ class OfNumPyro:
         return _FIRST_TRIES
 
     def with_metric(self, state: Any, covariance: Covariance) -> Any:
-        """One chain with a mass matrix for all modes, where the warm-up finds it."""
+        """One chain or all with a mass matrix for all modes, where the warm-up finds it."""
         if not self.kernel._adapt_mass_matrix:
             return state
-        blocks = state.adapt_state.inverse_mass_matrix
-        every = np.arange(ravel(state.z).size)
+        old = state.adapt_state
+        blocks = old.inverse_mass_matrix
+        chains = jnp.ndim(state.i)
+        leaves, structure = jax.tree.flatten(state.z)
+        ends = np.cumsum([0, *(math.prod(jnp.shape(x)[chains:]) for x in leaves)])
+        every = np.arange(ends[-1])
         if isinstance(blocks, dict):
-            leaves, structure = jax.tree.flatten(state.z)
-            ends = np.cumsum([0, *map(np.size, leaves)])
             numbers = structure.unflatten([every[a:b] for a, b in zip(ends, ends[1:])])
             places = {names: np.concatenate([numbers[n] for n in names]) for names in blocks}
-            found = {n: _mass_matrix(covariance(x.ndim == 2, places[n])) for n, x in blocks.items()}
-            parts = tuple({n: part[i] for n, part in found.items()} for i in range(3))
+            found = {
+                names: _mass_matrix(covariance(jnp.ndim(block) - chains == 2, places[names]))
+                for names, block in blocks.items()
+            }
+            parts: Any = [{n: part[i] for n, part in found.items()} for i in range(3)]
         else:
-            parts = _mass_matrix(covariance(blocks.ndim == 2, every))
+            parts = _mass_matrix(covariance(jnp.ndim(blocks) - chains == 2, every))
         names = "inverse_mass_matrix", "mass_matrix_sqrt", "mass_matrix_sqrt_inv"
-        return state._replace(adapt_state=state.adapt_state._replace(**dict(zip(names, parts))))
+        new = {
+            name: jax.tree.map(_like, part, getattr(old, name)) for name, part in zip(names, parts)
+        }
+        return state._replace(adapt_state=old._replace(**new))
 
 
-def _mass_matrix(inverse: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _like(new: Any, old: Any) -> Any:
+    """An array for all chains that another one is for."""
+    spread = np.broadcast_to if isinstance(new, np.ndarray) else jnp.broadcast_to
+    return spread(new.astype(old.dtype), jnp.shape(old))
+
+
+def _mass_matrix(inverse: Any) -> tuple[Any, Any, Any]:
     """The inverse of a mass matrix, its own root and that of the inverse, as NumPyro has them."""
+    on_host = isinstance(inverse, np.ndarray)
+    xp: Any = np if on_host else jnp
     if inverse.ndim == 1:
-        root = jnp.sqrt(inverse)
+        root = xp.sqrt(inverse)
         return inverse, 1 / root, root
-    root = jnp.linalg.cholesky(inverse[::-1, ::-1])[::-1, ::-1].T
+    root = xp.linalg.cholesky(inverse[::-1, ::-1])[::-1, ::-1].T
+    if on_host:
+        return inverse, np.linalg.inv(root), root
     eye = jnp.eye(len(inverse), dtype=inverse.dtype)
     return inverse, jax.scipy.linalg.solve_triangular(root, eye, lower=True), root
 

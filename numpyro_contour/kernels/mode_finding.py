@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import random
 
-from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names, ravel
+from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.models.coordinates import unconstrained_shapes
 from numpyro_contour.models.jaxprs import operations
@@ -25,7 +26,7 @@ from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.search import Search
 
 # Positions that are evaluated together: many, or fewer where one takes more operations.
-_LANES, _FEWEST_LANES, _OPERATIONS = 64, 4, 3e8
+_LANES, _FEWEST_LANES, _OPERATIONS = 64, 4, 1e9
 # What runs for a second is compiled in two thirds of the time by these options of XLA's compiler.
 _QUICKLY = {
     "xla_cpu_use_fusion_emitters": False,
@@ -70,20 +71,26 @@ class ModeFinder:
         self._data = args, kwargs
         self._size = sum(map(np.size, jax.tree.leaves(self._like)))
 
-        def at(like: Any, args: tuple, kwargs: dict) -> Callable:
-            energies = source.estimator("full", source.potential(args, kwargs), like, ())(())
-            return lambda x: energies(None, x)
-
         def program(starts: Any, most: Any, args: tuple, kwargs: dict) -> Any:
-            return descend(at(self._like, args, kwargs), starts, most)
+            potential = source.potential(args, kwargs)
+            energies = source.estimator("full", potential, self._like, ())(())
+            return descend(partial(energies, random.key(0)), starts, most)
 
         dtype = jnp.result_type(float)
-        one = jax.ShapeDtypeStruct((self._size,), dtype)
-        cost = operations(jax.make_jaxpr(at(self._like, args, kwargs))(one).jaxpr)
-        lanes = 2 ** np.floor(np.log2(_OPERATIONS / max(cost, 1)))
-        self._lanes = int(np.clip(lanes, _FEWEST_LANES, _LANES))
-        starts = jax.ShapeDtypeStruct((self._lanes, self._size), dtype)
-        lowered, self._arrays = JittedOnData(program).lowered(starts, np.int32(0), args, kwargs)
+        number = np.int32(0)
+
+        def traced(lanes: int) -> tuple[jax.stages.Traced, list]:
+            starts = jax.ShapeDtypeStruct((lanes, self._size), dtype)
+            return JittedOnData(program).traced(starts, number, args, kwargs)
+
+        self._lanes = _LANES
+        found, self._arrays = traced(_LANES)
+        # Of each evaluation, of all lanes.
+        cost = operations(found.jaxpr.jaxpr)
+        if cost > _OPERATIONS:
+            self._lanes = max(_FEWEST_LANES, 2 ** int(np.log2(_LANES * _OPERATIONS / cost)))
+            found, self._arrays = traced(self._lanes)
+        lowered = found.lower()
         pool = ThreadPoolExecutor(max_workers=1)
         self._compiled = pool.submit(lowered.compile, compiler_options=_quick_options())
         pool.shutdown(wait=False)
@@ -129,4 +136,6 @@ def position_like(source: EnergySource, args: tuple, kwargs: dict, init_params: 
         return unconstrained_shapes(source.model_potential(args, kwargs))
     if init_params is None:
         raise ValueError("`init_params` must be given with `potential_fn`, but got None.")
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x, float)), init_params)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x, float)), init_params
+    )

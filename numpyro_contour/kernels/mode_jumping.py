@@ -207,7 +207,9 @@ class ModeJumping(MCMCKernel):
         finder = ModeFinder(self._inner.source, like, args, kwargs)
         given = np.empty((0, _size(like)))
         if init_params is not None:
-            given = np.asarray(ravel(self._in_coordinates(init_params, centring, args, kwargs)))[None]
+            given = np.asarray(ravel(self._in_coordinates(init_params, centring, args, kwargs)))[
+                None
+            ]
         how = partial(search, rng=_generator(key), given=given, most_gradients=most)
         found = finder.find(how)
         self._found[checksum(args, kwargs)] = found
@@ -330,28 +332,18 @@ class ModeJumping(MCMCKernel):
             log_mass = np.maximum(log_mass, log_mass.max() - _UNCERTAIN)
         modes = mode_shapes(known.mean, known.factor, log_mass)
         tries = inner.first_tries() if self._tries is None else self._tries
-        flips = jax.tree.map(lambda x: x.astype(modes.mean.dtype if x.dtype.kind == "f" else bool), known.flips)
+        flips = jax.tree.map(
+            lambda x: x.astype(modes.mean.dtype if x.dtype.kind == "f" else bool), known.flips
+        )
         plan = first_plan(modes, flips, tries)
         blank = no_counts(len(known))
         counts = jax.tree.map(lambda x: np.broadcast_to(x, (*chains, *x.shape)), blank)
-        bottoms = (known.mean, known.energy, known.gradient)
-        points = Point(*(np.asarray(x, modes.mean.dtype) for x in bottoms))
-
-        def begun(states: Any, plan: Any, points: Any) -> tuple[Any, Any]:
-            def one(state: Any, number: Any) -> Any:
-                if moves:
-                    state = inner.moved(state, jax.tree.map(lambda x: x[number], points))
-                return inner.with_metric(state, partial(pooled_covariance, plan.modes))
-
-            if not chains:
-                numbers = random.randint(random.fold_in(states.rng_key, _OF_START), (), 0, _START)
-                return one(states, numbers % len(known)), numbers % len(known)
-            numbers = jnp.arange(*chains) % len(known)
-            return jax.vmap(one)(states, numbers), numbers
-
-        state, mode = jax.jit(begun)(state, plan, points)
+        numbers = _first_modes(keys, len(known))
+        if moves:
+            state = _at_bottoms(inner, state, numbers, known)
+        state = inner.with_metric(state, partial(pooled_covariance, modes))
         jumping = Jumping(plan, no_lessons(modes), np.asarray(num_warmup))
-        return ModeJumpingState(state, mode, counts, jumping, centring)
+        return ModeJumpingState(state, numbers, counts, jumping, centring)
 
     def sample(
         self, state: ModeJumpingState, model_args: tuple, model_kwargs: dict | None
@@ -445,6 +437,25 @@ class ModeJumping(MCMCKernel):
         return of_draw
 
 
+def _first_modes(keys: jax.Array, number: int) -> Any:
+    """The mode that each chain begins in, the heaviest ones first."""
+    if not is_prng_key(keys):
+        return np.arange(len(keys), dtype=np.int32) % number
+    most = min(_START, number)
+    if isinstance(keys, jax.core.Tracer):
+        return random.randint(random.fold_in(keys, _OF_START), (), 0, most)
+    return np.int32(_generator(keys).integers(most))
+
+
+def _at_bottoms(inner: Any, state: Any, numbers: Any, known: ModeList) -> Any:
+    """Chains at the bottoms of modes."""
+    dtype = np.dtype(jnp.result_type(float))
+    bottoms = (x.astype(dtype) for x in (known.mean, known.energy, known.gradient))
+    xp: Any = jnp if isinstance(numbers, jax.core.Tracer) else np
+    points = Point(*(xp.asarray(x)[numbers] for x in bottoms))
+    return inner.moved(state, points)
+
+
 def _size(like: Any) -> int:
     return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(like))
 
@@ -469,7 +480,9 @@ def _rows(name: str, positions: Any, like: Any, batched: bool = True) -> np.ndar
         given = structure.flatten_up_to(positions)
         arrays = [np.asarray(x, np.float64) for x in given]
         number = len(arrays[0]) if batched else 1
-        return np.concatenate([x.reshape(number, *n.shape).reshape(number, -1) for x, n in zip(arrays, leaves)], 1)
+        return np.concatenate(
+            [x.reshape(number, *n.shape).reshape(number, -1) for x, n in zip(arrays, leaves)], 1
+        )
     except (ValueError, TypeError, KeyError):
         takes = ", ".join(f"{n}: {x.shape}" for n, x in zip(leaf_names(like), leaves))
         shapes = jax.tree.map(np.shape, positions)

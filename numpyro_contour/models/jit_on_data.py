@@ -41,9 +41,9 @@ class JittedOnData:
         except (TypeError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
             return self._function(one, other, model_args, model_kwargs)
 
-    def lowered(
+    def traced(
         self, one: Any, other: Any, model_args: tuple, model_kwargs: dict
-    ) -> tuple[jax.stages.Lowered, list]:
+    ) -> tuple[jax.stages.Traced, list]:
         """The function's program for arguments like these, and the arrays that it takes.
 
         It is a program of `(one, other, arrays)`, to be compiled elsewhere. A model that needs the
@@ -52,12 +52,12 @@ class JittedOnData:
         layout, arrays = _layout(model_args, model_kwargs)
         try:
             hash(layout)
-            return self._compiled.lower(layout, one, other, arrays), arrays
+            return self._compiled.trace(layout, one, other, arrays), arrays
         except (TypeError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
             of_constants = lambda one, other, _: self._function(
                 one, other, model_args, model_kwargs
             )
-            return jax.jit(of_constants).lower(one, other, []), []
+            return jax.jit(of_constants).trace(one, other, []), []
 
 
 def _layout(model_args: tuple, model_kwargs: dict) -> tuple[tuple, list]:

@@ -53,16 +53,22 @@ class ModeShapes(NamedTuple):
         return self.mean.shape[-2]
 
     @property
-    def sds(self) -> jax.Array:
+    def roots(self) -> Any:
+        """F as matrices, (K, d, d)."""
+        if not isinstance(self.factor, LowRank):
+            return self.factor
+        scales, directions, stretches = self.factor
+        more = (directions * (stretches - 1)[:, None]) @ directions.swapaxes(1, 2)
+        return scales[:, :, None] * (more + np.eye(scales.shape[1], dtype=scales.dtype))
+
+    @property
+    def sds(self) -> Any:
         """Standard deviations of the coordinates in each mode, (K, d)."""
-        return jax.vmap(_sds)(self.factor)
-
-
-def _sds(factor: Any) -> jax.Array:
-    if not isinstance(factor, LowRank):
-        return jnp.sqrt(jnp.sum(factor**2, -1))
-    more = factor.directions**2 @ (factor.stretches**2 - 1)
-    return factor.scales * jnp.sqrt(1 + more)
+        if not isinstance(self.factor, LowRank):
+            return (self.factor**2).sum(-1) ** 0.5
+        scales, directions, stretches = self.factor
+        more = (directions**2 @ (stretches**2 - 1)[:, :, None])[..., 0]
+        return scales * (1 + more) ** 0.5
 
 
 def mode_shapes(means: np.ndarray, factors: Any, log_mass: np.ndarray) -> ModeShapes:
@@ -74,9 +80,9 @@ def mode_shapes(means: np.ndarray, factors: Any, log_mass: np.ndarray) -> ModeSh
         log_mass: log masses, (K,), of any scale.
 
     Returns:
-        The `ModeShapes`, with tails of 8 degrees of freedom.
+        The `ModeShapes`, of NumPy's arrays, with tails of 8 degrees of freedom.
     """
-    dtype = jnp.result_type(float)
+    dtype = np.dtype(jnp.result_type(float))
     if isinstance(factors, LowRank):
         scales, directions, stretches = factors
         back: Any = LowRank(1 / scales, directions, 1 / stretches)
@@ -87,7 +93,7 @@ def mode_shapes(means: np.ndarray, factors: Any, log_mass: np.ndarray) -> ModeSh
     log_mass = np.asarray(log_mass) - np.logaddexp.reduce(log_mass)
     tails = np.full(len(means), FIRST_TAIL, np.int32)
     found = ModeShapes(means, factors, back, log_volume, tails, log_mass)
-    of_type = lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype)
+    of_type = lambda x: x.astype(dtype) if x.dtype.kind == "f" else x
     return jax.tree.map(of_type, found)
 
 

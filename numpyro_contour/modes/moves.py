@@ -200,4 +200,3 @@ def move(
     of_draw = jnp.where(number == 1, jax.nn.logsumexp(there.log_densities), 0.0)
     returns = (aim == _ANY) | (there.mode == aim)
     return number, there, jnp.where(returns, log_factor - of_draw, -jnp.inf)
-

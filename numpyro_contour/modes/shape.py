@@ -109,9 +109,7 @@ class _Curvatures(NamedTuple):
     other: float
 
 
-def shape_at(
-    landscape: Landscape, end: Places, scales: np.ndarray | None = None
-) -> Shape | NoMode:
+def shape_at(landscape: Landscape, end: Places, scales: np.ndarray | None = None) -> Shape | NoMode:
     """The shape of the mode in which a descent has ended.
 
     Args:
@@ -174,9 +172,7 @@ def shape_at(
     return Shape(mean, factor, inverse, float(log_volume), energy)
 
 
-def _curvatures(
-    landscape: Landscape, end: Places, scales: np.ndarray
-) -> _Curvatures | None:
+def _curvatures(landscape: Landscape, end: Places, scales: np.ndarray) -> _Curvatures | None:
     """The curvatures at the end of a descent, None where gradients are not finite around it."""
     size = landscape.size
     for _ in range(_ROUNDS):

@@ -117,19 +117,22 @@ def no_lessons(modes: ModeShapes) -> Lessons:
     number, size = modes.mean.shape
     second = (number, size) if isinstance(modes.factor, LowRank) else (number, size, size)
     shapes = (), (), (number,), (number,), (number, size), second, (number, len(TAILS))
-    return Lessons(_no_tries(), DrawLessons(*map(jnp.zeros, shapes)))
+    dtype = modes.mean.dtype
+    blank = DrawLessons(*(np.zeros(shape, dtype) for shape in shapes))
+    return Lessons(_no_tries(dtype), blank)
 
 
-def _no_tries() -> TryLessons:
-    kinds = jnp.zeros((len(MOVES),))
-    return TryLessons(kinds, kinds, jnp.zeros(()))
+def _no_tries(dtype: Any) -> TryLessons:
+    kinds = np.zeros((len(MOVES),), dtype)
+    return TryLessons(kinds, kinds, np.zeros((), dtype))
 
 
 def first_plan(modes: ModeShapes, flips: Flips, tries: int) -> Plan:
     """The plan before anything is learnt: all moves are tried as often."""
-    usable = jnp.array([True, True, flips.inside.shape[0] > 0])
-    share = jnp.where(usable, 0.0, -jnp.inf)
-    return Plan(modes, flips, share, jnp.asarray(tries, jnp.int32))
+    usable = np.array([True, True, flips.inside.shape[0] > 0])
+    with np.errstate(divide="ignore"):
+        log_share = np.log(usable / usable.sum()).astype(modes.mean.dtype)
+    return Plan(modes, flips, log_share, np.asarray(tries, np.int32))
 
 
 def jumped(
@@ -159,24 +162,19 @@ def jumped(
         chance = jnp.where(usable, jnp.exp(jnp.minimum(log_ratio, 0.0)), 0.0)
         made = drawn.of_test <= chance
         distance = jnp.sum(((there.position - point.position) / spread) ** 2)
-        way = (here.mode, there.mode)
-        counts = Counts(
-            counts.tried.at[way].add(1),
-            counts.made.at[way].add(1 * made),
-            counts.tried_by_move.at[kind].add(1),
-            counts.made_by_move.at[kind].add(1 * made),
-        )
-        lessons = lessons._replace(
-            gain=lessons.gain.at[kind].add(chance * jnp.where(usable, distance, 0.0)),
-            tries=lessons.tries.at[kind].add(1),
-            changes=lessons.changes + jnp.where(here.mode == there.mode, 0.0, chance),
-        )
-        after = jax.tree.map(
-            lambda a, b: jnp.where(made, a, b), (found, there), (point, here)
-        )
+        modes_of = jnp.arange(modes.number)
+        way = (modes_of == here.mode)[:, None] & (modes_of == there.mode)
+        is_kind = jnp.arange(len(MOVES)) == kind
+        more = Counts(1 * way, 1 * (way & made), 1 * is_kind, 1 * (is_kind & made))
+        counts = jax.tree.map(jnp.add, counts, more)
+        gain = chance * jnp.where(usable, distance, 0.0)
+        changes = jnp.where(here.mode == there.mode, 0.0, chance)
+        taught = TryLessons(jnp.where(is_kind, gain, 0.0), 1.0 * is_kind, changes)
+        lessons = jax.tree.map(jnp.add, lessons, taught)
+        after = jax.tree.map(lambda a, b: jnp.where(made, a, b), (found, there), (point, here))
         return *after, counts, lessons
 
-    blank = no_counts(modes.number), _no_tries()
+    blank = no_counts(modes.number), _no_tries(modes.mean.dtype)
     begin = (start, Here.of(modes, start.position), *blank)
     point, here, counts, lessons = lax.fori_loop(0, plan.tries, one, begin)
     return point, here.mode, counts, lessons
@@ -319,7 +317,7 @@ def _shrinkage(variance: jax.Array, square: jax.Array, number: jax.Array) -> jax
     return jnp.where(number > _FEWEST, jnp.minimum(found, 1.0), 1.0)
 
 
-def pooled_covariance(modes: ModeShapes, dense: bool, places: np.ndarray) -> jax.Array:
+def pooled_covariance(modes: ModeShapes, dense: bool, places: np.ndarray) -> Any:
     r"""The covariance within modes that suits all of them, for a mass matrix.
 
     .. math:: \Bigl(\sum_k p_k (F_k F_k^\top)^{-1}\Bigr)^{-1}
@@ -327,14 +325,17 @@ def pooled_covariance(modes: ModeShapes, dense: bool, places: np.ndarray) -> jax
     with p the masses of the modes: steps that suit it are not too long for any.
 
     Args:
-        modes: the modes.
+        modes: the modes; of NumPy's arrays NumPy makes it.
         dense: whether all of it is asked for, or its diagonal, by the variances alone.
         places: the numbers of the coordinates, (d,).
     """
-    mass = jnp.exp(modes.log_mass)
+    on_host = isinstance(modes.mean, np.ndarray)
+    xp: Any = np if on_host else jnp
+    mass = xp.exp(modes.log_mass)
     if not dense:
         return 1 / (mass @ (1 / modes.sds[:, places] ** 2))
-    eye = jnp.eye(modes.mean.shape[-1], dtype=mass.dtype)
-    roots = jax.vmap(lambda f: jax.vmap(lambda e: displacement(f, e))(eye).T[places])(modes.factor)
-    precisions = lax.map(lambda root: inverse(root @ root.T), roots)
-    return inverse(jnp.einsum("k,kij->ij", mass, precisions))
+    roots = modes.roots[:, places]
+    within = roots @ roots.swapaxes(1, 2)
+    precisions = np.linalg.inv(within) if on_host else lax.map(inverse, within)
+    pooled = xp.einsum("k,kij->ij", mass, precisions)
+    return np.linalg.inv(pooled) if on_host else inverse(pooled)
