@@ -17,16 +17,6 @@ import numpy as np
 from jax import random
 
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
-from numpyro_contour.modes.lbfgs import (
-    PAIRS,
-    Lbfgs,
-    Point,
-    Trial,
-    inverse_curvatures,
-    learn_from,
-    no_pairs,
-    try_step,
-)
 from numpyro_contour.adaptation.places import (
     Place,
     has_less_mass,
@@ -37,6 +27,16 @@ from numpyro_contour.adaptation.places import (
 )
 from numpyro_contour.adaptation.scaled_adam import Adam, adam_step, at_rest
 from numpyro_contour.adaptation.stage import Stage
+from numpyro_contour.modes.lbfgs import (
+    PAIRS,
+    Lbfgs,
+    Point,
+    Trial,
+    inverse_curvatures,
+    learn_from,
+    no_pairs,
+    try_step,
+)
 
 DESCENT = Stage("descent", measures=True, descends=True)
 

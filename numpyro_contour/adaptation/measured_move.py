@@ -21,7 +21,6 @@ from numpyro_contour.adaptation.descent import (
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, update_dual_averaging
 from numpyro_contour.adaptation.frames import Products, with_products, with_sweep
 from numpyro_contour.adaptation.fresh_rows import after_check, is_due
-from numpyro_contour.modes.lbfgs import Trial, inverse_curvatures
 from numpyro_contour.adaptation.moments import Moments, no_moments, welford
 from numpyro_contour.adaptation.places import Place
 from numpyro_contour.adaptation.plan import Plan
@@ -42,6 +41,7 @@ from numpyro_contour.core.diffusions.leapfrog import SPREAD
 from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
 from numpyro_contour.core.samplers.chain import Chain, Evaluation, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
+from numpyro_contour.modes.lbfgs import Trial, inverse_curvatures
 from numpyro_contour.schedules import Schedule
 
 #: Mean of the acceptance statistic that the step size is tuned to.

@@ -8,6 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
+from numpyro_contour.adaptation.places import Place
+from numpyro_contour.core.arrays.decompositions import eigh
+from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
+from numpyro_contour.core.samplers.guard import all_finite
+from numpyro_contour.core.samplers.known_modes import times
 from numpyro_contour.modes.lbfgs import (
     Lbfgs,
     Point,
@@ -16,11 +21,6 @@ from numpyro_contour.modes.lbfgs import (
     no_pairs,
     try_step,
 )
-from numpyro_contour.adaptation.places import Place
-from numpyro_contour.core.arrays.decompositions import eigh
-from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
-from numpyro_contour.core.samplers.guard import all_finite
-from numpyro_contour.core.samplers.known_modes import times
 
 #: gradients of a way down
 DESCENT_LENGTH = 80

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging
-from numpyro_contour.modes.lbfgs import inverse_curvatures
 from numpyro_contour.adaptation.moments import Moments, gradient_noise
 from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.tuning import (
@@ -20,6 +19,7 @@ from numpyro_contour.adaptation.tuning import (
     largest_step_size,
     positive_or_one,
 )
+from numpyro_contour.modes.lbfgs import inverse_curvatures
 
 TUNE = Stage("tune", places_anchors=True, measures=True, searches=True)
 

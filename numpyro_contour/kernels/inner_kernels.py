@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +45,7 @@ class Inner(Protocol):
     #: whether its own warm-up goes on while chains jump, and learns from it
     jumps_in_warmup: bool
 
-    def on(self, kernel: MCMCKernel) -> Inner:
+    def on(self, kernel: Any) -> Inner:
         """The same around another kernel of the kind."""
 
     def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
@@ -79,7 +80,7 @@ class OfNumPyro:
         kernel: the kernel.
     """
 
-    fields = ("potential_energy", "energy", "num_steps", "accept_prob")
+    fields: tuple[str, ...] = ("potential_energy", "energy", "num_steps", "accept_prob")
     jumps_in_warmup = True
 
     def __init__(self, kernel: MCMCKernel):
@@ -87,7 +88,7 @@ class OfNumPyro:
         potential_fn = None if kernel.model is not None else kernel._potential_fn
         self.source = EnergySource(kernel.model, potential_fn, None, "full", CHUNK_BYTES)
 
-    def on(self, kernel: MCMCKernel) -> OfNumPyro:
+    def on(self, kernel: Any) -> OfNumPyro:
         """The same around another kernel of the kind."""
         return OfNumPyro(kernel)
 
@@ -133,11 +134,13 @@ class OfNumPyro:
         old = state.adapt_state
         blocks = old.inverse_mass_matrix
         chains = jnp.ndim(state.i)
+        leaves: list[Any]
+        structure: Any
         leaves, structure = jax.tree.flatten(state.z)
         ends = np.cumsum([0, *(math.prod(jnp.shape(x)[chains:]) for x in leaves)])
         every = np.arange(ends[-1])
         if isinstance(blocks, dict):
-            numbers = structure.unflatten([every[a:b] for a, b in zip(ends, ends[1:])])
+            numbers = structure.unflatten([every[a:b] for a, b in itertools.pairwise(ends)])
             places = {names: np.concatenate([numbers[n] for n in names]) for names in blocks}
             found = {
                 names: _mass_matrix(covariance(jnp.ndim(block) - chains == 2, places[names]))
@@ -182,7 +185,7 @@ class OfOurs:
         kernel: the kernel; its own jumps are turned off.
     """
 
-    fields = ()
+    fields: tuple[str, ...] = ()
     jumps_in_warmup = False
 
     def __init__(self, kernel: Kernel):
@@ -192,7 +195,7 @@ class OfOurs:
         self.kernel = own
         self.source = replace(parts.source, energy="full", minibatch_size=None)
 
-    def on(self, kernel: Kernel) -> OfOurs:
+    def on(self, kernel: Any) -> OfOurs:
         """The same around another kernel of the kind."""
         return OfOurs(kernel)
 

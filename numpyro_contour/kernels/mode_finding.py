@@ -28,7 +28,7 @@ from numpyro_contour.modes.search import Search
 # Positions that are evaluated together: many, or fewer where one takes more operations.
 _LANES, _FEWEST_LANES, _OPERATIONS = 64, 4, 1e9
 # What runs for a second is compiled in two thirds of the time by these options of XLA's compiler.
-_QUICKLY = {
+_QUICKLY: dict[str, Any] = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
     "xla_backend_optimization_level": 1,

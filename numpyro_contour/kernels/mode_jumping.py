@@ -8,47 +8,34 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
 from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.core.arrays.decentred import Decentred
-from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names, ravel
+from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.kernels.inner_kernels import inner_of
+from numpyro_contour.kernels.jump_step import after_tries
 from numpyro_contour.kernels.mode_finding import ModeFinder
-from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
+from numpyro_contour.kernels.mode_jumping_start import (
+    check_coordinates,
+    first_state,
+    generator_of,
+    rows_of,
+    size_of,
+)
+from numpyro_contour.kernels.mode_jumping_state import ModeJumpingState
 from numpyro_contour.models.centring import centring_of
 from numpyro_contour.models.coordinates import constrained, decentred
 from numpyro_contour.models.loc_scale import decentred_sites
 from numpyro_contour.models.operands import on_operands, with_operands
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.mode_list import ModeList
-from numpyro_contour.modes.mode_shapes import mode_shapes
 from numpyro_contour.modes.search import polished, search
-from numpyro_contour.modes.tries import (
-    Point,
-    first_plan,
-    jumped,
-    learnt,
-    no_counts,
-    no_lessons,
-    pooled_covariance,
-    with_draws,
-)
 
-# Modes between which chains jump at most, in few and in many coordinates.
-_MOST_MODES, _MOST_OF_MANY, _MANY = 32, 16, 250
 # Gradients that a search may take for each draw of the warm-up of a chain, and at least.
 _GRADIENTS_A_DRAW, _LEAST_GRADIENTS = 5.0, 10_000
-# How much less than the heaviest one a mode may weigh, in nats, in many coordinates.
-_UNCERTAIN = 5.0
-# A chain that starts by itself begins in one of so many modes.
-_START = 8
-# Makes a key of tries out of that of the inner kernel, which goes on as without them.
-_OF_TRIES, _OF_START = 0x6A756D70, 0x73746172
 
 
 class ModeJumping(MCMCKernel):
@@ -205,12 +192,11 @@ class ModeJumping(MCMCKernel):
         centring = self._centring_of(args, kwargs)
         like = self._like(init_params, centring, args, kwargs)
         finder = ModeFinder(self._inner.source, like, args, kwargs)
-        given = np.empty((0, _size(like)))
+        given = np.empty((0, size_of(like)))
         if init_params is not None:
-            given = np.asarray(ravel(self._in_coordinates(init_params, centring, args, kwargs)))[
-                None
-            ]
-        how = partial(search, rng=_generator(key), given=given, most_gradients=most)
+            position = self._in_coordinates(init_params, centring, args, kwargs)
+            given = rows_of("init_params", position, like, batched=False)
+        how = partial(search, rng=generator_of(key), given=given, most_gradients=most)
         found = finder.find(how)
         self._found[checksum(args, kwargs)] = found
         return found
@@ -283,12 +269,14 @@ class ModeJumping(MCMCKernel):
             how = self._search(rng_key, state.z, num_warmup, like)
             known = finder.find(how)
             self._found[checksum(model_args, kwargs)] = known
-        return self._started(known, inner, state, num_warmup, init_params is None, centring)
+        assert known is not None
+        tries = inner.first_tries() if self._tries is None else self._tries
+        return first_state(known, inner, state, num_warmup, tries, init_params is None, centring)
 
     def _known(self, like: Any, args: tuple, kwargs: dict) -> ModeList | None:
         """The modes that were given or found before; None where they are to be searched for."""
         if isinstance(self._given, ModeList):
-            _check_coordinates("modes", self._given, like)
+            check_coordinates("modes", self._given, like)
             return self._given
         of_data = checksum(args, kwargs)
         if of_data in self._found:
@@ -309,41 +297,12 @@ class ModeJumping(MCMCKernel):
         """How modes are searched for."""
         chains = 1 if is_prng_key(rng_key) else len(rng_key)
         if self._given is not None:
-            return partial(polished, given=_rows("modes", self._given, like))
-        places = np.empty((0, _size(like)))
+            return partial(polished, given=rows_of("modes", self._given, like))
+        places = np.empty((0, size_of(like)))
         if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(z)):
-            places = _rows("init_params", z, like, batched=not is_prng_key(rng_key))
+            places = rows_of("init_params", z, like, batched=not is_prng_key(rng_key))
         most = max(_LEAST_GRADIENTS, _GRADIENTS_A_DRAW * num_warmup * chains)
-        return partial(search, rng=_generator(rng_key), given=places, most_gradients=most)
-
-    def _started(
-        self, known: ModeList, inner: Any, state: Any, num_warmup: int, moves: bool, centring: Any
-    ) -> ModeJumpingState:
-        """The first state, of one chain or of all."""
-        keys = state.rng_key
-        chains = () if is_prng_key(keys) else (len(keys),)
-        mode = np.zeros(chains, np.int32)
-        if len(known) < 2 or self._tries == 0:
-            return ModeJumpingState(state, mode, (), (), centring)
-        many = known.mean.shape[1] > _MANY
-        known = known.heaviest(_MOST_OF_MANY if many else _MOST_MODES)
-        log_mass = known.log_integral
-        if many:  # the volumes of such modes are uncertain by several nats
-            log_mass = np.maximum(log_mass, log_mass.max() - _UNCERTAIN)
-        modes = mode_shapes(known.mean, known.factor, log_mass)
-        tries = inner.first_tries() if self._tries is None else self._tries
-        flips = jax.tree.map(
-            lambda x: x.astype(modes.mean.dtype if x.dtype.kind == "f" else bool), known.flips
-        )
-        plan = first_plan(modes, flips, tries)
-        blank = no_counts(len(known))
-        counts = jax.tree.map(lambda x: np.broadcast_to(x, (*chains, *x.shape)), blank)
-        numbers = _first_modes(keys, len(known))
-        if moves:
-            state = _at_bottoms(inner, state, numbers, known)
-        state = inner.with_metric(state, partial(pooled_covariance, modes))
-        jumping = Jumping(plan, no_lessons(modes), np.asarray(num_warmup))
-        return ModeJumpingState(state, numbers, counts, jumping, centring)
+        return partial(search, rng=generator_of(rng_key), given=places, most_gradients=most)
 
     def sample(
         self, state: ModeJumpingState, model_args: tuple, model_kwargs: dict | None
@@ -363,61 +322,9 @@ class ModeJumping(MCMCKernel):
         after = state._replace(inner=kernel.sample(state.inner, model_args, kwargs))
         if not state.jumping:
             return after
-        jump = partial(self._jumped, before=state.inner)
+        inner, finds_tries = self._inner_in(state.centring), self._tries is None
+        jump = partial(after_tries, inner, state.inner, finds_tries)
         return with_operands(jump, after, model_args, kwargs)
-
-    def _jumped(
-        self, state: ModeJumpingState, args: tuple, kwargs: dict, before: Any
-    ) -> ModeJumpingState:
-        """The chains after their tries to jump, and what the warm-up learns from these."""
-        inner = self._inner_in(state.centring)
-        plan, lessons, length = state.jumping
-        single = is_prng_key(state.rng_key)
-        lift = (lambda f: f) if single else jax.vmap
-        as_batch = (lambda tree: jax.tree.map(lambda x: x[None], tree)) if single else (lambda x: x)
-        like = state.z if single else jax.tree.map(lambda x: x[0], state.z)
-        potential = inner.source.potential(args, kwargs)
-        energies = inner.source.estimator("full", potential, like, ())(())
-        tries = plan.tries
-        made = jnp.ravel(inner.iteration(state.inner))[0]
-        in_warmup = made <= length
-        if not inner.jumps_in_warmup:
-            tries = jnp.where(in_warmup, 0, tries)
-
-        def of_chain(chain: Any, counts: Any) -> tuple:
-            key = random.fold_in(chain.rng_key, _OF_TRIES)
-            how = plan._replace(tries=tries)
-            found = jumped(key, how, partial(energies, None), inner.point(chain))
-            point, mode, more, taught = found
-            moved = inner.moved(chain, point)
-            return moved, point.position, mode, jax.tree.map(jnp.add, counts, more), taught
-
-        chains, positions, mode, counts, taught = lift(of_chain)(state.inner, state.counts)
-        counts = jax.tree.map(lambda n: jnp.where(in_warmup, 0, n), counts)
-        after = state._replace(inner=chains, mode=mode, counts=counts)
-        if not inner.jumps_in_warmup:
-            return after
-
-        def teach(carry: tuple) -> tuple:
-            chains, plan, lessons = carry
-            gradients = lift(inner.gradients)(chains)
-            seen = as_batch((positions, mode, gradients, taught))
-            lessons = with_draws(lessons, plan, *seen)
-            window, last = (jnp.ravel(lift(inner.window)(x))[0] for x in (chains, before))
-            # The first window moves chains to where they belong, the last one finds the step size.
-            ended = (window != last) & (last > 0) & (made < length)
-            return lax.cond(ended, end, lambda x: x, (chains, plan, lessons))
-
-        def end(carry: tuple) -> tuple:
-            chains, plan, lessons = carry
-            plan = learnt(plan, lessons, self._tries is None)
-            covariance = partial(pooled_covariance, plan.modes)
-            chains = lift(lambda chain: inner.with_metric(chain, covariance))(chains)
-            return chains, plan, no_lessons(plan.modes)
-
-        carry = chains, plan, lessons
-        chains, plan, lessons = lax.cond(in_warmup, teach, lambda x: x, carry)
-        return after._replace(inner=chains, jumping=Jumping(plan, lessons, length))
 
     def postprocess_fn(self, model_args: tuple, model_kwargs: dict | None) -> Callable:
         """From unconstrained draws to the model's sites: that of the inner kernel.
@@ -435,72 +342,3 @@ class ModeJumping(MCMCKernel):
             return on_operands(constrained, potential, z)
 
         return of_draw
-
-
-def _first_modes(keys: jax.Array, number: int) -> Any:
-    """The mode that each chain begins in, the heaviest ones first."""
-    if not is_prng_key(keys):
-        return np.arange(len(keys), dtype=np.int32) % number
-    most = min(_START, number)
-    if isinstance(keys, jax.core.Tracer):
-        return random.randint(random.fold_in(keys, _OF_START), (), 0, most)
-    return np.int32(_generator(keys).integers(most))
-
-
-def _at_bottoms(inner: Any, state: Any, numbers: Any, known: ModeList) -> Any:
-    """Chains at the bottoms of modes."""
-    dtype = np.dtype(jnp.result_type(float))
-    bottoms = (x.astype(dtype) for x in (known.mean, known.energy, known.gradient))
-    xp: Any = jnp if isinstance(numbers, jax.core.Tracer) else np
-    points = Point(*(xp.asarray(x)[numbers] for x in bottoms))
-    return inner.moved(state, points)
-
-
-def _size(like: Any) -> int:
-    return sum(int(np.prod(x.shape)) for x in jax.tree.leaves(like))
-
-
-def _generator(key: jax.Array) -> np.random.Generator:
-    """A generator of NumPy's by a random key, or the first of several."""
-    if isinstance(key, jax.core.Tracer):  # chains in parallel: all of them search as one
-        return np.random.default_rng(0)
-    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
-    words = np.asarray(random.key_data(key) if typed else key)
-    return np.random.default_rng(words.reshape(-1, words.shape[-1])[0].tolist())
-
-
-def _rows(name: str, positions: Any, like: Any, batched: bool = True) -> np.ndarray:
-    """Unconstrained positions as vectors, (n, d).
-
-    Raises:
-        ValueError: they have other sites or shapes.
-    """
-    leaves, structure = jax.tree.flatten(like)
-    try:
-        given = structure.flatten_up_to(positions)
-        arrays = [np.asarray(x, np.float64) for x in given]
-        number = len(arrays[0]) if batched else 1
-        return np.concatenate(
-            [x.reshape(number, *n.shape).reshape(number, -1) for x, n in zip(arrays, leaves)], 1
-        )
-    except (ValueError, TypeError, KeyError):
-        takes = ", ".join(f"{n}: {x.shape}" for n, x in zip(leaf_names(like), leaves))
-        shapes = jax.tree.map(np.shape, positions)
-        raise ValueError(
-            f"`{name}` takes unconstrained positions {{{takes}}}, with one more axis for their "
-            f"number in front, but got {shapes}."
-        ) from None
-
-
-def _check_coordinates(name: str, modes: ModeList, like: Any) -> None:
-    """Refuse the modes of another model.
-
-    Raises:
-        ValueError: the coordinates differ.
-    """
-    expected = tuple(coordinate_names(like))
-    if modes.coordinates != expected:
-        raise ValueError(
-            f"`{name}` takes modes in the coordinates {', '.join(expected)}, but got modes in "
-            f"{', '.join(modes.coordinates)}."
-        )

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import jax
 
 from numpyro_contour.core.arrays.decentred import Decentred
-from numpyro_contour.modes.tries import Lessons, Plan
+from numpyro_contour.modes.learning import Lessons
+from numpyro_contour.modes.tries import Plan
 
 
 class Jumping(NamedTuple):

@@ -16,8 +16,8 @@ from numpyro_contour.modes.landscape import Landscape
 _LEAST_MODES = 3
 # The most places of a block between which it is moved, and the most moves in all.
 _MOST_PLACES, _MOST_FLIPS = 6, 256
-# A flip fits if of so many modes this share is led to no more than this rise of the energy, in nats,
-# at all and for each coordinate.
+# A flip fits if, of so many modes, it leads this share to places that are at most so many nats
+# higher, at all and for each coordinate.
 _TRIED, _FITTING = 8, 0.25
 _RISE, _RISE_A_COORDINATE = 8.0, 0.5
 # Pairs of modes that differ in at most this share of the coordinates tell a block too.

@@ -22,8 +22,8 @@ _EXPLAINED, _SHARE = 0.7, 0.2
 _ON_THE_WAY, _LEAST_BARRIER = 14, 0.3
 # Known modes that an end is compared with by the way there.
 _COMPARED = 3
-# Modes of less mass than the heaviest one, in nats, do not matter. Where shapes are no matrices their
-# volumes are less certain, for each coordinate.
+# Modes that are so many nats lighter than the heaviest one do not matter. Volumes of shapes of low
+# rank are less certain, by so many nats for each coordinate.
 _IRRELEVANT, _UNCERTAIN = 12.0, 0.03
 
 
@@ -50,7 +50,7 @@ class KnownList:
         self.descents += len(ends.energy)
         onwards = []
         for number in np.argsort(np.where(np.isfinite(ends.energy), ends.energy, np.inf)):
-            end = ends[number]
+            end = ends.only(number)
             if not (np.isfinite(end.energy) and np.isfinite(end.position).all()):
                 self._lost("not finite")
                 continue

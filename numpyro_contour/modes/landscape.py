@@ -27,9 +27,9 @@ class Places(NamedTuple):
     #: whether a descent came to rest, (n,)
     rests: np.ndarray
 
-    def __getitem__(self, chosen: object) -> Places:  # type: ignore[override]
-        """Some of the places."""
-        return Places(*(x[chosen] for x in tuple(self)))
+    def only(self, number: int) -> Places:
+        """One of the places, without the first axis."""
+        return Places(*(x[number] for x in tuple(self)))
 
 
 class Landscape:

@@ -93,7 +93,8 @@ class ModeList:
         """What a search has found, with the names of its coordinates."""
         factors = [shape.factor for shape in found.shapes]
         if factors and isinstance(factors[0], LowRank):
-            factor: Any = LowRank(*map(np.stack, zip(*factors)))
+            parts: Any = map(np.stack, zip(*factors))
+            factor: Any = LowRank(*parts)
         else:
             factor = np.array(factors)
         return cls(

@@ -25,6 +25,8 @@ FIRST_TAIL = 1
 class ModeShapes(NamedTuple):
     r"""K modes, each a t distribution of mean m and covariance F F'.
 
+    On the host its arrays are NumPy's.
+
     Example:
         >>> import numpy as np
         >>> from numpyro_contour.modes.mode_shapes import cell_of, log_densities, mode_shapes
@@ -92,7 +94,8 @@ def mode_shapes(means: np.ndarray, factors: Any, log_mass: np.ndarray) -> ModeSh
         log_volume = np.linalg.slogdet(factors)[1]
     log_mass = np.asarray(log_mass) - np.logaddexp.reduce(log_mass)
     tails = np.full(len(means), FIRST_TAIL, np.int32)
-    found = ModeShapes(means, factors, back, log_volume, tails, log_mass)
+    parts: Any = means, factors, back, log_volume, tails, log_mass
+    found = ModeShapes(*parts)
     of_type = lambda x: x.astype(dtype) if x.dtype.kind == "f" else x
     return jax.tree.map(of_type, found)
 

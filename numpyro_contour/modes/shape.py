@@ -132,7 +132,7 @@ def shape_at(landscape: Landscape, end: Places, scales: np.ndarray | None = None
         >>> from numpyro_contour.modes.shape import shape_at
         >>> energy = jax.value_and_grad(lambda x: 2 * jnp.sum((x - 1) ** 2))
         >>> land = Landscape(jax.jit(lambda x, most: descend(energy, x, most)), size=1, lanes=8)
-        >>> shape = shape_at(land, land.descend(np.zeros((1, 1)))[0])
+        >>> shape = shape_at(land, land.descend(np.zeros((1, 1))).only(0))
         >>> shape.mean.round(3).tolist(), shape.factor.round(3).tolist()
         ([1.0], [[0.5]])
     """
@@ -163,7 +163,8 @@ def shape_at(landscape: Landscape, end: Places, scales: np.ndarray | None = None
     sds = widths / np.sqrt(values)
     if directions.shape[1] < landscape.size:
         width = 1 / np.sqrt(other)
-        factor: Any = LowRank(width * scales, directions, sds / width)
+        parts: Any = width * scales, directions, sds / width
+        factor: Any = LowRank(*parts)
         log_volume = np.log(factor.scales).sum() + np.log(factor.stretches).sum()
         return Shape(mean, factor, None, float(log_volume), energy)
     log_volume = np.log(scales).sum() + np.log(sds).sum()

@@ -1,0 +1,151 @@
+"""Where chains of `ModeJumping` begin, and what they know then."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+from numpyro.util import is_prng_key
+
+from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
+from numpyro_contour.kernels.inner_kernels import Inner
+from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
+from numpyro_contour.modes.learning import no_lessons, pooled_covariance
+from numpyro_contour.modes.mode_list import ModeList
+from numpyro_contour.modes.mode_shapes import mode_shapes
+from numpyro_contour.modes.tries import Point, first_plan, no_counts
+
+# Modes between which chains jump at most, in few and in many coordinates.
+_MOST_MODES, _MOST_OF_MANY, _MANY = 32, 16, 250
+# How much less than the heaviest one a mode may weigh, in nats, in many coordinates.
+_UNCERTAIN = 5.0
+# A chain that starts by itself begins in one of so many modes.
+_MOST_STARTS = 8
+# Makes another key out of that of the inner kernel.
+_OF_START = 0x73746172
+
+
+def first_state(
+    known: ModeList,
+    inner: Inner,
+    state: Any,
+    num_warmup: int,
+    tries: int,
+    moves: bool,
+    centring: Any,
+) -> ModeJumpingState:
+    """The first state, of one chain or of all.
+
+    Args:
+        known: the modes.
+        inner: the inner kernel.
+        state: its first state.
+        num_warmup: draws of warm-up to come.
+        tries: tries to jump after each draw.
+        moves: whether chains begin in the modes.
+        centring: how much sites are centred in the coordinates that are sampled, or ().
+    """
+    keys = state.rng_key
+    chains = () if is_prng_key(keys) else (len(keys),)
+    if len(known) < 2 or not tries:
+        first: Any = np.zeros(chains, np.int32)
+        return ModeJumpingState(state, first, (), (), centring)
+    many = known.mean.shape[1] > _MANY
+    known = known.heaviest(_MOST_OF_MANY if many else _MOST_MODES)
+    log_mass = known.log_integral
+    if many:  # the volumes of such modes are uncertain by several nats
+        log_mass = np.maximum(log_mass, log_mass.max() - _UNCERTAIN)
+    modes = mode_shapes(known.mean, known.factor, log_mass)
+    dtype = modes.mean.dtype
+    of_type = lambda x: x.astype(dtype) if x.dtype.kind == "f" else x
+    plan = first_plan(modes, jax.tree.map(of_type, known.flips), tries)
+    counts = jax.tree.map(
+        lambda x: np.broadcast_to(x, (*chains, *x.shape)), no_counts(modes.number)
+    )
+    numbers = _first_modes(keys, modes.number)
+    if moves:
+        state = _at_bottoms(inner, state, numbers, known, dtype)
+    state = inner.with_metric(state, partial(pooled_covariance, modes))
+    length: Any = np.asarray(num_warmup)
+    jumping = Jumping(plan, no_lessons(modes), length)
+    return ModeJumpingState(state, numbers, counts, jumping, centring)
+
+
+def _first_modes(keys: jax.Array, number: int) -> Any:
+    """The mode that each chain begins in: the heaviest ones in turn, or any of these."""
+    if not is_prng_key(keys):
+        return np.arange(len(keys), dtype=np.int32) % number
+    most = min(_MOST_STARTS, number)
+    if isinstance(keys, jax.core.Tracer):
+        return random.randint(random.fold_in(keys, _OF_START), (), 0, most)
+    return np.int32(generator_of(keys).integers(most))
+
+
+def _at_bottoms(inner: Inner, state: Any, numbers: Any, known: ModeList, dtype: Any) -> Any:
+    """Chains at the bottoms of modes."""
+    xp: Any = jnp if isinstance(numbers, jax.core.Tracer) else np
+    bottoms = (x.astype(dtype) for x in (known.mean, known.energy, known.gradient))
+    return inner.moved(state, Point(*(xp.asarray(x)[numbers] for x in bottoms)))
+
+
+def size_of(like: Any) -> int:
+    """The number of coordinates of positions in these shapes."""
+    return sum(math.prod(x.shape) for x in jax.tree.leaves(like))
+
+
+def generator_of(key: jax.Array) -> np.random.Generator:
+    """A generator of NumPy's by a random key, or by the first of several."""
+    if isinstance(key, jax.core.Tracer):  # chains in parallel: all of them search as one
+        return np.random.default_rng(0)
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = np.asarray(random.key_data(key) if typed else key)
+    return np.random.default_rng(words.reshape(-1, words.shape[-1])[0].tolist())
+
+
+def rows_of(name: str, positions: Any, like: Any, batched: bool = True) -> np.ndarray:
+    """Unconstrained positions as vectors, (n, d).
+
+    Args:
+        name: the argument that they come from.
+        positions: in the structure of `like`, with an axis for their number in front.
+        like: the shapes of one.
+        batched: whether they have that axis. Defaults to True.
+
+    Raises:
+        ValueError: they have other sites or shapes.
+    """
+    leaves: list[Any]
+    structure: Any
+    leaves, structure = jax.tree.flatten(like)
+    takes = ", ".join(f"{n}: {x.shape}" for n, x in zip(leaf_names(like), leaves))
+    try:
+        given: list[Any] = [np.asarray(x, np.float64) for x in structure.flatten_up_to(positions)]
+        given = given if batched else [x[None] for x in given]
+        number = len(given[0])
+        rows = [x.reshape(number, *y.shape).reshape(number, -1) for x, y in zip(given, leaves)]
+        return np.concatenate(rows, 1)
+    except (ValueError, TypeError, KeyError):
+        shapes = jax.tree.map(np.shape, positions)
+        raise ValueError(
+            f"`{name}` takes unconstrained positions, {{{takes}}}, each with one more axis in "
+            f"front for their number, but got {shapes}."
+        ) from None
+
+
+def check_coordinates(name: str, modes: ModeList, like: Any) -> None:
+    """Refuse the modes of another model.
+
+    Raises:
+        ValueError: the coordinates differ.
+    """
+    expected = tuple(coordinate_names(like))
+    if modes.coordinates != expected:
+        raise ValueError(
+            f"`{name}` takes modes in the coordinates {', '.join(expected)}, but got modes in "
+            f"{', '.join(modes.coordinates)}."
+        )
