@@ -12,6 +12,8 @@ from numpyro_contour.statistics.flatness import counted_share
 
 # Refused moves and clipped drifts bias the draws.
 _MOST_REFUSED = 0.01
+# Trajectories that diverge leave out where they did.
+_MOST_DIVERGING = 0.01
 _MOST_CLIPPED = 0.02
 # A step size that was accepted as aimed is clipped where energies are high: measured on the
 # mixture, 1.1 % clipped and the same mode masses without the clip.
@@ -43,9 +45,29 @@ def final_temperature(evidence: Evidence) -> list[Verdict]:
     return [verdict("temperature", share, _FEWEST_FINAL, share < _FEWEST_FINAL, words, advice)]
 
 
+def divergences(evidence: Evidence) -> list[Verdict]:
+    """Trajectories of a Hamiltonian kernel that left the level of their energy."""
+    diverging = evidence.per_draw("diverging")
+    if diverging is None or evidence.per_draw("n_steps") is None:
+        return []
+    share = float(diverging.mean())
+    words = (
+        f"{int(diverging.sum()):,} of {diverging.size:,} trajectories diverged: {share:.1%} (limit "
+        f"{_MOST_DIVERGING:.0%})."
+    )
+    advice = (
+        "Chains do not reach where they diverge. Raise `target_accept_prob` of the inner kernel, "
+        "give `centring=True` where a site has a scale that is latent too, or reparameterise."
+    )
+    is_bad = share > _MOST_DIVERGING
+    return [verdict("divergences", share, _MOST_DIVERGING, is_bad, words, advice)]
+
+
 def guard(evidence: Evidence) -> list[Verdict]:
     """Moves that were refused and drifts that were clipped."""
     steps = evidence.per_draw("steps")
+    if evidence.per_draw("n_steps") is not None:  # those of NumPyro's kernels, which diverge
+        return []
     if steps is None:
         return [unknown("refused moves", "The file does not say how many moves were refused.")]
     tuned = evidence.settings.get("step_size") == "tuned"

@@ -29,6 +29,18 @@ from numpyro_contour.schedules import Constant
 _SHARE_OF_TRIES = 0.1
 # Tries after a draw before anything is learnt.
 _FIRST_TRIES = 3
+# Arguments of NumPyro's kernels that decide on their moves.
+_NUMPYROS = (
+    "step_size",
+    "inverse_mass_matrix",
+    "adapt_step_size",
+    "adapt_mass_matrix",
+    "dense_mass",
+    "target_accept_prob",
+    "trajectory_length",
+    "num_steps",
+    "max_tree_depth",
+)
 #: `(whether all of it is asked for, coordinates) -> (d, d) or the diagonal, (d,)`
 Covariance = Callable[[bool, np.ndarray], jax.Array]
 
@@ -47,6 +59,10 @@ class Inner(Protocol):
 
     def on(self, kernel: Any) -> Inner:
         """The same around another kernel of the kind."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments."""
 
     def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
         """The shapes of an unconstrained position of one chain."""
@@ -91,6 +107,12 @@ class OfNumPyro:
     def on(self, kernel: Any) -> OfNumPyro:
         """The same around another kernel of the kind."""
         return OfNumPyro(kernel)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments."""
+        names = [f"_{name}" for name in _NUMPYROS if hasattr(self.kernel, f"_{name}")]
+        return {name.removeprefix("_"): getattr(self.kernel, name) for name in names}
 
     def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
         """The shapes of an unconstrained position of one chain."""
@@ -198,6 +220,11 @@ class OfOurs:
     def on(self, kernel: Any) -> OfOurs:
         """The same around another kernel of the kind."""
         return OfOurs(kernel)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The kernel's settings by the names of its arguments."""
+        return self.kernel.settings
 
     def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
         """The shapes of an unconstrained position of one chain, partly non-centred ones too."""

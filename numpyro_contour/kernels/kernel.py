@@ -140,6 +140,11 @@ class Kernel(MCMCKernel):
         """The kernel's settings by the names of its arguments, without its model."""
         return self.parts.settings
 
+    @property
+    def source(self) -> EnergySource:
+        """Where its potential energies come from."""
+        return self.parts.source
+
     # ------------------------------------------------------------------ its energies
 
     def model_potential(

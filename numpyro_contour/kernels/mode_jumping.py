@@ -15,6 +15,7 @@ from numpyro.util import is_prng_key
 from numpyro_contour import checks
 from numpyro_contour.core.arrays.decentred import Decentred
 from numpyro_contour.core.arrays.vectors import coordinate_names
+from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.inner_kernels import inner_of
 from numpyro_contour.kernels.jump_step import after_tries
 from numpyro_contour.kernels.mode_finding import ModeFinder
@@ -35,7 +36,7 @@ from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.search import polished, search
 
 # Gradients that a search may take for each draw of the warm-up of a chain, and at least.
-_GRADIENTS_A_DRAW, _LEAST_GRADIENTS = 5.0, 10_000
+_GRADIENTS_A_DRAW, _LEAST_GRADIENTS = 15.0, 10_000
 
 
 class ModeJumping(MCMCKernel):
@@ -136,9 +137,23 @@ class ModeJumping(MCMCKernel):
     @property
     def settings(self) -> dict[str, Any]:
         """The settings by the names of the arguments."""
-        given = self._given
-        modes = None if given is None else f"{len(given)} given"
-        return {"tries": self._tries, "modes": modes, "centring": self._centring}
+        own = {"tries": self._tries, "modes": self._given, "centring": self._centring}
+        modes = self._given
+        if isinstance(modes, ModeList):
+            own["modes"] = f"{len(modes)} given"
+        name = type(self.inner_kernel).__name__
+        return self._inner.settings | {"inner_kernel": name} | own
+
+    @property
+    def source(self) -> EnergySource:
+        """Where exact potential energies come from."""
+        return self._inner.source
+
+    def modes_of(self, args: tuple, kwargs: dict) -> ModeList | None:
+        """The modes that runs on these data use; None before they are known."""
+        if isinstance(self._given, ModeList):
+            return self._given
+        return self._found.get(checksum(args, kwargs))
 
     @property
     def _sample_fn(self) -> Any:
@@ -152,8 +167,9 @@ class ModeJumping(MCMCKernel):
 
     def __repr__(self) -> str:
         """The kernel with its settings."""
-        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        return f"ModeJumping({type(self.inner_kernel).__name__}, {settings})"
+        names = "tries", "modes", "centring"
+        own = ", ".join(f"{name}={self.settings[name]}" for name in names)
+        return f"ModeJumping({type(self.inner_kernel).__name__}, {own})"
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_recentred": {}}

@@ -16,9 +16,9 @@ from numpyro_contour.modes.landscape import Landscape
 _LEAST_MODES = 3
 # The most places of a block between which it is moved, and the most moves in all.
 _MOST_PLACES, _MOST_FLIPS = 6, 256
-# A flip fits if, of so many modes, it leads this share to places that are at most so many nats
-# higher, at all and for each coordinate.
-_TRIED, _FITTING = 8, 0.25
+# A flip leads from a mode to another one if the place is at most so many nats higher, at all and
+# for each coordinate. So many modes are tried.
+_TRIED = 8
 _RISE, _RISE_A_COORDINATE = 8.0, 0.5
 # Pairs of modes that differ in at most this share of the coordinates tell a block too.
 _FEW = 0.5
@@ -33,6 +33,10 @@ class Flips(NamedTuple):
     place: np.ndarray
     #: the standard deviations there, (P, 2, d); 1 outside of the block
     sd: np.ndarray
+
+    def only(self, which: np.ndarray) -> Flips:
+        """Some of the flips."""
+        return Flips(*(x[which] for x in tuple(self)))
 
     def flipped(self, positions: np.ndarray, which: np.ndarray) -> np.ndarray:
         """Positions, (n, d), each moved by one of the flips, (n,), from its nearer place."""
@@ -111,11 +115,13 @@ def places_of(means: np.ndarray, sds: np.ndarray) -> np.ndarray:
     return np.stack([_clusters(m, s) for m, s in zip(means.T, sds.T)])
 
 
-def fitting(flips: Flips, means: np.ndarray, energies: np.ndarray, landscape: Landscape) -> Flips:
-    """The flips that lead from known modes to others.
+def fitting(
+    flips: Flips, means: np.ndarray, energies: np.ndarray, landscape: Landscape
+) -> np.ndarray:
+    """The share of known modes from which each flip leads to another one, (P,).
 
     Coordinates may have places of their own although modes are no combinations: those of a mixture,
-    whose components have orders, do. Flips lead nowhere then.
+    whose components have orders, do. Flips lead nowhere then, or from some of the modes only.
 
     Args:
         flips: flips.
@@ -124,15 +130,13 @@ def fitting(flips: Flips, means: np.ndarray, energies: np.ndarray, landscape: La
         landscape: the energies.
     """
     if not len(flips.inside):
-        return flips
+        return np.empty(0)
     tried = np.arange(min(len(means), _TRIED))
     which = np.repeat(np.arange(len(flips.inside)), len(tried))
     moved = flips.flipped(means[np.tile(tried, len(flips.inside))], which)
     found, _ = landscape.at(moved)
     rises = found.reshape(-1, len(tried)) - energies[tried]
-    low = rises < _RISE + _RISE_A_COORDINATE * means.shape[1]
-    fit = low.mean(1) >= _FITTING
-    return Flips(*(x[fit] for x in tuple(flips)))
+    return (rises < _RISE + _RISE_A_COORDINATE * means.shape[1]).mean(1)
 
 
 def _is_union(inside: np.ndarray, blocks: list[np.ndarray]) -> bool:

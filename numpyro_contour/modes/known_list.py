@@ -20,6 +20,9 @@ _STOPPED_A_COORDINATE, _STOPPED = 0.5, 2.0
 _EXPLAINED, _SHARE = 0.7, 0.2
 # Places on the way between two bottoms, and the height in nats above both that is a barrier.
 _ON_THE_WAY, _LEAST_BARRIER = 14, 0.3
+# A flip is used if it leads from so many of the modes to another one; where all do, modes are
+# combinations.
+_FITS, _ALWAYS_FITS = 0.25, 0.9
 # Known modes that an end is compared with by the way there.
 _COMPARED = 3
 # Modes that are so many nats lighter than the heaviest one do not matter. Volumes of shapes of low
@@ -117,24 +120,31 @@ class KnownList:
         """Log masses by the modes' normals, (K,)."""
         return np.array([shape.log_integral for shape in self.shapes])
 
-    @property
-    def flips(self) -> Flips:
-        """The flips between the places of blocks of coordinates that lead from mode to mode."""
+    def flips(self) -> tuple[Flips, np.ndarray]:
+        """The flips of blocks of coordinates that lead from some mode to another, and the shares.
+
+        A share is that of the modes from which a flip leads to another one.
+        """
         relevant = np.flatnonzero(self.relevant)
         shapes = [self.shapes[k] for k in relevant]
         means, sds = np.stack([k.mean for k in shapes]), np.stack([k.sds for k in shapes])
         flips = flips_of(means, sds, self.log_mass[relevant])
         energies = np.array([k.energy for k in shapes])
-        return fitting(flips, means, energies, self.landscape)
+        share = fitting(flips, means, energies, self.landscape)
+        used = share >= _FITS
+        return flips.only(used), share[used]
 
-    def alone(self, flips: Flips) -> np.ndarray:
+    def alone(self, flips: Flips, share: np.ndarray) -> np.ndarray:
         """Which modes a single descent has told of, (K,).
 
-        A combination of places that other modes have too is told of by these.
+        Where flips lead from every mode to another one, modes are combinations of places, and those
+        of places that other modes have too are told of by these.
 
         Args:
             flips: those that lead from mode to mode.
+            share: from which share of the modes each does, (P,).
         """
+        flips = flips.only(share >= _ALWAYS_FITS)
         once = np.array(self.counts) == 1
         if not (once.any() and len(flips.inside)):
             return once
@@ -148,7 +158,7 @@ class KnownList:
         rest = shared[~free].all(0).any(1) if (~free).any() else True
         return once & ~(by_block.all(0) & rest)
 
-    def unseen(self, flips: Flips) -> float:
+    def unseen(self, alone: np.ndarray) -> float:
         r"""The mass that as many descents again would add, as a share of what is known.
 
         .. math:: \sum_{k: n_k = 1} p_k
@@ -157,16 +167,27 @@ class KnownList:
         of the estimate of Good and Toulmin, with each mode counted by its mass.
 
         Args:
-            flips: those that lead from mode to mode.
+            alone: which modes a single descent has told of, (K,).
 
         Source: Good (1953), *The population frequencies of species and the estimation of population
         parameters*; Good and Toulmin (1956).
         """
-        alone = self.alone(flips)
         if not alone.any():
             return 0.0
         log_mass = self.log_mass
         return float(np.exp(log_mass[alone] - np.logaddexp.reduce(log_mass)).sum())
+
+    def thin(self, alone: np.ndarray) -> float:
+        """The share of the known mass in modes that at most two descents have told of.
+
+        Where this is not small yet, that no mode was seen once only may be chance.
+
+        Args:
+            alone: which modes a single descent has told of, (K,).
+        """
+        few = alone | (np.array(self.counts) == 2)
+        log_mass = self.log_mass
+        return float(np.exp(log_mass[few] - np.logaddexp.reduce(log_mass)).sum())
 
     @property
     def relevant(self) -> np.ndarray:

@@ -76,6 +76,6 @@ class Landscape:
             *found, evaluations = jax.device_get(tuple(ends))
             self.gradients += len(part) * int(evaluations)
             parts.append([x[: len(part)] for x in found])
-        joined = [np.concatenate(each) for each in zip(*parts)]
-        *numbers, rests = joined
-        return Places(*(x.astype(np.float64) for x in numbers), rests)
+        *numbers, rests = [np.concatenate(each) for each in zip(*parts)]
+        position, energy, gradient, inverse = (x.astype(np.float64) for x in numbers)
+        return Places(position, energy, gradient, inverse, rests)

@@ -10,12 +10,14 @@ from numpyro_contour.modes.blocks import Flips, no_flips
 from numpyro_contour.modes.known_list import KnownList
 from numpyro_contour.modes.landscape import Landscape
 from numpyro_contour.modes.shape import Shape
-from numpyro_contour.modes.starts import anywhere, around, combinations, unexplained
+from numpyro_contour.modes.starts import anywhere, around, combinations, copies, unexplained
 
 #: descents of the first round and of each further one
 FIRST_ROUND, ROUND = 64, 32
 # The search ends where as many descents again would add less than this share of the mass.
 _LITTLE = 0.01
+# And where less than this is in modes that one or two have ended in.
+_THIN = 0.1
 # Descents that have not arrived go on so often.
 _ONWARDS = 2
 
@@ -66,12 +68,14 @@ def search(
     while True:
         _down(found, starts)
         if not found.shapes:
-            return _result(found, no_flips(size))
-        flips = found.flips
-        settled = directed and found.unseen(flips) < _LITTLE
+            break
+        flips, share = found.flips()
+        alone = found.alone(flips, share)
+        settled = directed and found.unseen(alone) < _LITTLE and found.thin(alone) < _THIN
         if settled or landscape.gradients > most_gradients:
-            return _result(found, flips)
+            break
         starts, directed = _further(found, flips, rng, given), True
+    return _result(found)
 
 
 def polished(landscape: Landscape, given: np.ndarray) -> Search:
@@ -83,7 +87,7 @@ def polished(landscape: Landscape, given: np.ndarray) -> Search:
     """
     found = KnownList(landscape)
     _down(found, given)
-    return _result(found, found.flips if found.shapes else no_flips(landscape.size))
+    return _result(found)
 
 
 def _down(found: KnownList, starts: np.ndarray) -> None:
@@ -102,6 +106,7 @@ def _further(
     part = ROUND // 4
     parts = [
         combinations(rng, part, shapes, flips),
+        copies(rng, part, shapes),
         around(rng, part, shapes),
         unexplained(rng, part, shapes, found.landscape),
     ]
@@ -110,7 +115,11 @@ def _further(
     return np.concatenate([*parts, again, anywhere(rng, rest - len(again), found.landscape.size)])
 
 
-def _result(found: KnownList, flips: Flips) -> Search:
+def _result(found: KnownList) -> Search:
+    flips, share = no_flips(found.landscape.size), np.empty(0)
+    if found.shapes:
+        flips, share = found.flips()
+    alone = found.alone(flips, share)
     log_mass, counts = found.log_mass, np.array(found.counts, int)
     order = np.argsort(-log_mass)[: int(found.relevant.sum())]
     shapes = tuple(found.shapes[k] for k in order)
@@ -123,7 +132,7 @@ def _result(found: KnownList, flips: Flips) -> Search:
         flips,
         found.descents,
         dict(found.nowhere),
-        int(found.alone(flips).sum()),
-        found.unseen(flips) if found.shapes else 0.0,
+        int(alone.sum()),
+        found.unseen(alone),
         found.landscape.gradients,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from numpyro_contour.modes.blocks import Flips
 from numpyro_contour.modes.landscape import Landscape
@@ -14,6 +15,15 @@ from numpyro_contour.modes.shape import Shape
 _NUMPYROS, _WIDEST = 2.0, 30.0
 # So many times as far from a mode as its draws at most.
 _FURTHEST = 16.0
+# Energies and log volumes of copies are so near; energies of float32 are rounded.
+_ALIKE, _ROUNDING = 0.1, 1e-5
+# Coordinates that are farther apart, in standard deviations, are of no copy, however far.
+_FAR = 10.0
+# Coordinates that are nearer are the same. Places whose same coordinates are all nearer to those of
+# a known mode are in it, in standard deviations. So many are looked at for each that is wanted.
+_SAME, _APART, _TRIES_OF_COPIES = 1.0, 3.0, 8
+# Signs have to bring coordinates nearer by so much, in standard deviations.
+_NEARER = 0.5
 # Candidates for each place that known modes do not explain.
 _CANDIDATES = 32
 
@@ -59,6 +69,52 @@ def unexplained(
     above = np.where(np.isfinite(above), above, -np.inf).reshape(number, _CANDIDATES)
     places = candidates.reshape(number, _CANDIDATES, -1)
     return places[np.arange(number), above.argmax(1)]
+
+
+def copies(rng: np.random.Generator, number: int, shapes: Sequence[Shape]) -> np.ndarray:
+    r"""Places of further copies of known modes, where some are copies by an order of coordinates.
+
+    .. math:: x = P m_k, \quad P m_i \approx m_j
+
+    with i and j modes of one energy and volume, P the signed permutation that brings them nearest,
+    and k any mode. Coordinates that are no permutation, as those of a Dirichlet's, are left to the
+    descent. No place is in a known mode.
+    """
+    energies = np.array([k.energy for k in shapes])
+    volumes = np.array([k.log_volume for k in shapes])
+    alike = np.abs(energies[:, None] - energies) < _ALIKE + _ROUNDING * np.abs(energies)
+    alike &= np.abs(volumes[:, None] - volumes) < _ALIKE
+    pairs = np.argwhere(np.triu(alike, 1))
+    places: list[np.ndarray] = []
+    for _ in range(_TRIES_OF_COPIES * number if len(pairs) else 0):
+        i, j = rng.permutation(pairs[rng.integers(len(pairs))])
+        columns, signs, same = _order(shapes[i], shapes[j])
+        place = signs * shapes[rng.integers(len(shapes))].mean[columns]
+        if all((np.abs(place - k.mean) > _APART * k.sds)[same].any() for k in shapes):
+            places.append(place)
+        if len(places) == number:
+            break
+    return np.array(places).reshape(-1, len(shapes[0].mean))
+
+
+def _order(one: Shape, other: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The order of one mode's coordinates that is nearest to another mode, with their signs.
+
+    Returns:
+        The number of the coordinate that stands at each place, (d,); its sign; and whether it is
+        the same as there.
+    """
+    plain = np.abs(other.mean[:, None] - one.mean)
+    signed = np.minimum(plain, np.abs(other.mean[:, None] + one.mean))
+    rows = np.arange(len(one.mean))
+    costs = [np.minimum(away / other.sds[:, None], _FAR) for away in (plain, signed)]
+    orders = [linear_sum_assignment(cost)[1] for cost in costs]
+    left = [cost[rows, order] for cost, order in zip(costs, orders)]
+    # Signs only where they bring all of it nearer: without them fewer coordinates are confused.
+    with_signs = int(left[0].sum() > left[1].sum() + len(rows) * _NEARER)
+    order = orders[with_signs]
+    opposite = with_signs & (other.mean * one.mean[order] < 0)
+    return order, np.where(opposite, -1.0, 1.0), left[with_signs] < _SAME
 
 
 def combinations(

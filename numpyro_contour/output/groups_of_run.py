@@ -22,7 +22,7 @@ from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.gradient_along_lines import gradient_along_lines
 from numpyro_contour.runs.groups import attributes, run_groups
 from numpyro_contour.runs.log_likelihood import log_likelihoods
-from numpyro_contour.runs.modes_group import modes_dataset
+from numpyro_contour.runs.modes_group import modes_dataset, search_dataset
 from numpyro_contour.runs.observed import model_of_observations
 from numpyro_contour.statistics.arviz_versions import RunAdapter, to_datasets
 
@@ -110,6 +110,9 @@ def groups_of(
     if prior is not None:
         groups |= _prior(prior, groups)
     groups |= run_groups(run, weights, energy, collect_theta)
+    searched = search_dataset(run)
+    if searched is not None:
+        groups["mode_search"] = searched
     groups["posterior"].attrs |= attributes(run)
     groups["sample_stats"].attrs = groups["posterior"].attrs | groups["sample_stats"].attrs
     # Programs are compiled for these, which takes longer than all else.

@@ -280,6 +280,9 @@ def print_summary(
         statistics = in_blocks(functools.partial(_numpyros, prob=prob), *checked(x, log_weights))
         for label, row in zip(_labels(name, x), statistics.reshape(-1, len(columns))):
             print(f"{label:>{width}}" + "".join(f" {value:>9.2f}" for value in row))
+    if run.mode_list is not None:
+        print(_of_jumps(run))
+        return
     print(
         f"\nWeights: effective share (Kish) {diagnostics.kish_share(log_weights):.2f}, "
         f"Pareto k {diagnostics.pareto_khat(log_weights):.2f}"
@@ -289,6 +292,21 @@ def print_summary(
     noise = noise_text(run)
     if noise is not None:
         print(noise)
+
+
+def _of_jumps(run: FinishedRun) -> str:
+    """What `ModeJumping` has to say below its table, which has no weights."""
+    lines = []
+    if "diverging" in run.fields:
+        lines.append(f"Number of divergences: {int(run.per_draw('diverging').sum())}")
+    mode = run.per_draw("mode")
+    changes = (np.diff(mode, axis=1) != 0).mean() if mode.shape[1] > 1 else 0.0
+    assert run.mode_list is not None
+    number = len(run.mode_list)
+    modes = "1 mode is known." if number == 1 else f"{number} modes are known."
+    if number > 1:
+        modes += f" Chains change theirs in {changes:.0%} of the draws."
+    return "\n".join([*lines, modes])
 
 
 def _numpyros(block: Block, prob: float) -> np.ndarray:

@@ -23,6 +23,8 @@ from numpyro_contour.statistics.bridges import bridge, shares
 _DRAWS, _FROM_NORMAL = 4000, 400
 _FEWEST, _FEWEST_FROM_NORMAL, _FEWEST_OF_CHAIN = 100, 40, 8
 _OPERATIONS = 2e10
+# Normals of more coordinates have too little to do with a mode.
+_MOST_COORDINATES = 250
 # A relative error of an integral from where on the normal has too little to do with the mode.
 _MOST_ERROR = 0.3
 
@@ -43,6 +45,8 @@ def masses_by_bridges(
         None where there are too few draws, no temperature, or so much data that energies over all
         of them would take long; and, with a warning, where an evaluation failed.
     """
+    if known.modes.mean.shape[1] > _MOST_COORDINATES:
+        return None
     tau = final_temperature(run)
     live = np.flatnonzero(np.isfinite(log_weights).any(1))
     weighed = np.flatnonzero(np.isfinite(log_weights).any(0))

@@ -23,11 +23,13 @@ from numpyro_contour.core.arrays.hosts import everywhere, is_here
 from numpyro_contour.core.arrays.vectors import leaf_names
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
+from numpyro_contour.kernels.mode_jumping import ModeJumping
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.clusters import Clusters
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.nothing_to_sample import IDLE
 from numpyro_contour.models.same_data import UNKNOWN, checksum
+from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.schedules import Schedule
 
 #: the name of the weight among the draws of a model
@@ -109,8 +111,14 @@ class FinishedRun:
             fields: what was collected with each draw, arrays (chains, draws, ...) by name.
             computed: results that are computed once.
         """
+        kernel = require_kernel(mcmc)
+        if isinstance(kernel, ModeJumping):
+            # It is a kind of what this file defines.
+            from numpyro_contour.runs.jumping_run import jumping_run
+
+            return jumping_run(mcmc, kernel, data, state, samples, fields, computed)
         return cls(
-            kernel=require_kernel(mcmc),
+            kernel=kernel,
             model_args=data[0],
             model_kwargs=data[1],
             num_chains=mcmc.num_chains,
@@ -286,6 +294,11 @@ class FinishedRun:
         """Jumps tried and made between these modes by each chain; () where it cannot jump."""
         return getattr(getattr(self.state, "warmup", ()), "jumps", ())
 
+    @property
+    def mode_list(self) -> ModeList | None:
+        """The modes that were searched for before the run; None where chains find them."""
+        return None
+
     def place_among(self, modes: Any, position: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The number of the mode that a position belongs to, and half |z|^2 in each."""
         return after_run.place_among(modes, position)
@@ -302,14 +315,14 @@ class FinishedRun:
         return np.asarray(self.kernel.parts.moves.stable_below(step_size), np.float64)
 
 
-def require_kernel(mcmc: Any) -> Kernel:
+def require_kernel(mcmc: Any) -> Kernel | ModeJumping:
     """The kernel of an `MCMC`.
 
     Raises:
         ValueError: `mcmc` is not an MCMC with a kernel of this package.
     """
     kernel = getattr(mcmc, "sampler", None)
-    if not isinstance(kernel, Kernel):
+    if not isinstance(kernel, Kernel | ModeJumping):
         raise ValueError(
             "`mcmc` takes a numpyro.infer.MCMC with a kernel of numpyro_contour, but got "
             f"{type(kernel or mcmc).__name__}."

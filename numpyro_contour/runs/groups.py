@@ -23,6 +23,14 @@ from numpyro_contour.statistics.weights import NormalisedWeights
 _PER_DRAW = ("step_size", "energy_bin", "gradient_multiplier", "log_normaliser")
 #: counts since the start of the run, up to each draw
 _COUNTED = ("steps", "refused", "clipped", "bounded")
+#: fields of NumPyro's own kernels, by the names that ArviZ has for them
+_NUMPYROS = {
+    "diverging": "diverging",
+    "energy": "energy",
+    "num_steps": "n_steps",
+    "accept_prob": "acceptance_rate",
+    "adapt_state.step_size": "step_size",
+}
 
 
 def run_groups(
@@ -79,6 +87,7 @@ def draw_stats(
         stats["diverging"] = diverging(run.per_draw("refused"))
     if "moved" in run.fields:
         stats["acceptance_rate"] = acceptance_rate(run.per_draw("moved"), run.per_draw("steps"))
+    stats |= {to: run.per_draw(name) for name, to in _NUMPYROS.items() if name in run.fields}
     return stats | {n: run.per_draw(n) for n in _PER_DRAW + _COUNTED if n in run.fields}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
 from numpyro_contour.runs.draw_temperatures import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.runs.jumping_run import JumpingRun
 
 # Modes of two chains that are nearer, in standard deviations of either one, are one mode.
 _APART = 2.0
@@ -40,6 +41,8 @@ def known_modes(run: FinishedRun) -> KnownModes | None:
 
     Chains that ran together have theirs in common; of others, modes that are near are one.
     """
+    if isinstance(run, JumpingRun):
+        return _of_search(run)
     found = run.found_modes
     if not found:
         return None
@@ -72,8 +75,26 @@ def known_modes(run: FinishedRun) -> KnownModes | None:
     )
 
 
+def _of_search(run: JumpingRun) -> KnownModes | None:
+    """The modes of a run that searched for them before, in the order of its search."""
+    shapes, found = run.shapes, run.mode_list
+    if shapes is None:
+        return None
+    number = shapes.number
+    nothing = np.full(number, np.nan)
+    roots = np.asarray(shapes.roots, np.float64)
+    return KnownModes(
+        shapes._replace(factor=roots),
+        nothing if found is None else found.energy[:number],
+        nothing if found is None else found.log_integral[:number],
+        np.broadcast_to(np.arange(number), (run.num_chains, number)),
+    )
+
+
 def modes_of_draws(run: FinishedRun, known: KnownModes) -> np.ndarray:
-    """The number of the mode that each draw belongs to, (chains, draws)."""
+    """The number of the mode that each draw is in, (chains, draws)."""
+    if isinstance(run, JumpingRun):
+        return run.per_draw("mode").astype(np.int32)
 
     def number(_: EnergyAndGradient, flat: jax.Array) -> jax.Array:
         return run.place_among(known.modes, flat)[0]

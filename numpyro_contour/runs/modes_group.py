@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import xarray as xr
 
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.vectors import coordinate_names
+from numpyro_contour.modes.moves import MOVES
 from numpyro_contour.runs.bridges_to_modes import masses_by_bridges
 from numpyro_contour.runs.finished_run import FinishedRun
+from numpyro_contour.runs.jumping_run import JumpingRun
 from numpyro_contour.runs.known_modes import KnownModes, known_modes, modes_of_draws
 from numpyro_contour.statistics.mode_shares import mode_shares
 
@@ -53,6 +57,13 @@ def modes_dataset(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | Non
     ways = ("chain", "from_mode", "to_mode")
     for name, counted in zip(("jumps_tried", "jumps_made"), run.jumps):
         values[name] = (ways, _between(known, np.asarray(counted)))
+    if isinstance(run, JumpingRun) and run.counts is not None:
+        values["walks"] = (ways, np.asarray(run.counts.walked))
+        for name in ("tried", "made"):
+            values[f"moves_{name}"] = (
+                ("chain", "move"),
+                np.asarray(getattr(run.counts, f"{name}_by_move")),
+            )
     bridged = masses_by_bridges(run, known, log_weights)
     if bridged is not None:
         # Of the mass that the draws have in these modes.
@@ -68,7 +79,27 @@ def modes_dataset(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | Non
         "to_mode": modes,
         "coordinate": coordinate_names(run.like),
     }
+    if "moves_tried" in values:
+        coords["move"] = list(MOVES)
     return xr.Dataset(values, coords)
+
+
+def search_dataset(run: FinishedRun) -> xr.Dataset | None:
+    """The search for modes before a run as the group `mode_search`; None where there was none."""
+    found = run.mode_list
+    if found is None:
+        return None
+    values = {
+        "mass_by_normal": (("known_mode",), found.mass),
+        "energy": (("known_mode",), found.energy),
+        "descents": (("known_mode",), found.counts),
+        "all_descents": ((), found.descents),
+        "new_modes": ((), found.alone),
+        "unseen_mass": ((), found.unseen),
+        "gradients": ((), found.gradients),
+    }
+    nowhere = {"nowhere": json.dumps(found.nowhere), "seconds": json.dumps(found.seconds)}
+    return xr.Dataset(values, {"known_mode": np.arange(len(found))}, nowhere)
 
 
 def _between(known: KnownModes, counts: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ def identity(
         },
         "settings": {name: _value(value) for name, value in kernel.settings.items()},
         "model": {
-            "model": _name(kernel.parts.source.model or kernel.parts.source.potential_fn),
+            "model": _name(kernel.source.model or kernel.source.potential_fn),
             "density": _program(kernel, args, kwargs, like),
         },
         "draws": _shapes(of_chain),
@@ -126,7 +126,7 @@ def _data(key: jax.Array) -> jax.Array:
 
 def _program(kernel: Any, args: tuple, kwargs: dict, like: Any) -> str:
     """A number of the computation of the potential energy and of the constants in it."""
-    source = kernel.parts.source
+    source = kernel.source
     if source.model is None:
         trace = jax.make_jaxpr(source.potential_fn)(like)
     else:

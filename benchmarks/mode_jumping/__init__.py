@@ -1,0 +1,1 @@
+"""`ModeJumping` beside NUTS and other samplers."""
