@@ -28,6 +28,8 @@ def unseen_modes(evidence: Evidence) -> list[Verdict]:
         words = f"None of {descents} descents ended in a mode: nothing is known of others."
         return [unknown(name, words)]
     unseen = float(group["unseen_mass"].values)
+    if np.isnan(unseen):
+        return [unknown(name, "The modes were given: nothing is known of others.")]
     words = (
         f"{descents} descents found {number} {'mode' if number == 1 else 'modes'}, {new} of them "
         f"by a single one. As many again would add {unseen:.1%} of the mass (limit "

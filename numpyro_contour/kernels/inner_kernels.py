@@ -76,8 +76,8 @@ class Inner(Protocol):
     def gradients(self, state: Any) -> jax.Array:
         """Gradients that the last draw of one chain took."""
 
-    def iteration(self, state: Any) -> jax.Array:
-        """Draws of one chain so far."""
+    def in_warmup(self, state: Any, length: jax.Array) -> jax.Array:
+        """Whether the last draw of one chain was in the warm-up of this many draws."""
 
     def window(self, state: Any) -> jax.Array:
         """The part of the warm-up that one chain is in."""
@@ -96,11 +96,12 @@ class OfNumPyro:
         kernel: the kernel.
     """
 
-    fields: tuple[str, ...] = ("potential_energy", "energy", "num_steps", "accept_prob")
     jumps_in_warmup = True
 
     def __init__(self, kernel: MCMCKernel):
         self.kernel = kernel
+        of_hmc = ("energy", "num_steps") if isinstance(kernel, HMC) else ()
+        self.fields: tuple[str, ...] = ("potential_energy", "accept_prob", *of_hmc)
         potential_fn = None if kernel.model is not None else kernel._potential_fn
         self.source = EnergySource(kernel.model, potential_fn, None, "full", CHUNK_BYTES)
 
@@ -137,9 +138,9 @@ class OfNumPyro:
         """Gradients that the last draw of one chain took."""
         return state.num_steps if hasattr(state, "num_steps") else jnp.ones_like(state.i)
 
-    def iteration(self, state: Any) -> jax.Array:
-        """Draws of one chain so far."""
-        return state.i
+    def in_warmup(self, state: Any, length: jax.Array) -> jax.Array:
+        """Whether the last draw of one chain was in the warm-up of this many draws."""
+        return state.i <= length
 
     def window(self, state: Any) -> jax.Array:
         """The window of the adaptation that one chain is in."""
@@ -248,11 +249,11 @@ class OfOurs:
         """Gradients that the last draw of one chain took."""
         return jnp.full_like(state.sampler.chain.steps, self.kernel.parts.num_steps)
 
-    def iteration(self, state: Any) -> jax.Array:
-        """Draws of one chain so far."""
+    def in_warmup(self, state: Any, length: jax.Array) -> jax.Array:
+        """Whether the last draw of one chain was in its warm-up, which may be a longer one."""
         if not state.warmup:
-            return state.sampler.chain.steps // self.kernel.parts.num_steps
-        return state.warmup.iteration
+            return state.sampler.chain.steps <= length * self.kernel.parts.num_steps
+        return state.warmup.iteration < state.warmup.length
 
     def window(self, state: Any) -> jax.Array:
         """Its warm-up has no parts in which chains jump."""

@@ -43,8 +43,7 @@ def after_tries(
     like = state.z if single else jax.tree.map(lambda x: x[0], state.z)
     potential = inner.source.potential(args, kwargs)
     energies = inner.source.estimator("full", potential, like, ())(())
-    made = jnp.ravel(inner.iteration(state.inner))[0]
-    in_warmup = made <= length
+    in_warmup = jnp.ravel(lift(partial(inner.in_warmup, length=length))(state.inner))[0]
     tries = plan.tries
     if not inner.jumps_in_warmup:
         tries = jnp.where(in_warmup, 0, tries)
@@ -67,7 +66,8 @@ def after_tries(
         seen = jax.tree.map(lambda x: x[None], seen)
     window, last = (jnp.ravel(lift(inner.window)(x))[0] for x in (chains, before))
     # In the first window chains go to where they belong, and the last one finds the step size.
-    ended = (window != last) & (last > 0) & (made < length)
+    goes_on = jnp.ravel(lift(partial(inner.in_warmup, length=length - 1))(state.inner))[0]
+    ended = (window != last) & (last > 0) & goes_on
 
     def teach(carry: tuple) -> tuple:
         chains, plan, lessons = carry

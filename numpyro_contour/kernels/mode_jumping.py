@@ -138,9 +138,8 @@ class ModeJumping(MCMCKernel):
     def settings(self) -> dict[str, Any]:
         """The settings by the names of the arguments."""
         own = {"tries": self._tries, "modes": self._given, "centring": self._centring}
-        modes = self._given
-        if isinstance(modes, ModeList):
-            own["modes"] = f"{len(modes)} given"
+        if self._given is not None:
+            own["modes"] = "given"
         name = type(self.inner_kernel).__name__
         return self._inner.settings | {"inner_kernel": name} | own
 
@@ -278,12 +277,16 @@ class ModeJumping(MCMCKernel):
         one = first if single or first is None else jax.tree.map(lambda x: x[0], first)
         like = self._like(one, centring, model_args, kwargs)
         known = self._known(like, model_args, kwargs)
+        given = np.empty((0, size_of(like)))
+        if known is None and self._given is not None:
+            given = rows_of("modes", self._given, like)
         # Its program is compiled while the inner kernel is initialised.
         finder = None if known else ModeFinder(inner.source, like, model_args, kwargs)
         state = inner.kernel.init(rng_key, num_warmup, first, model_args, kwargs)
         if finder is not None:
-            how = self._search(rng_key, state.z, num_warmup, like)
-            known = finder.find(how)
+            z = Decentred(state.z, centring) if centring else state.z
+            how = self._search(rng_key, z, num_warmup, like)
+            known = finder.find(partial(polished, given=given) if len(given) else how)
             self._found[checksum(model_args, kwargs)] = known
         assert known is not None
         tries = inner.first_tries() if self._tries is None else self._tries
@@ -312,8 +315,6 @@ class ModeJumping(MCMCKernel):
     def _search(self, rng_key: jax.Array, z: Any, num_warmup: int, like: Any) -> Any:
         """How modes are searched for."""
         chains = 1 if is_prng_key(rng_key) else len(rng_key)
-        if self._given is not None:
-            return partial(polished, given=rows_of("modes", self._given, like))
         places = np.empty((0, size_of(like)))
         if not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(z)):
             places = rows_of("init_params", z, like, batched=not is_prng_key(rng_key))

@@ -47,7 +47,8 @@ class ModeList:
         descents: how many there were.
         nowhere: those that ended in no mode, by why.
         alone: those that ended in a mode that nothing else has told of.
-        unseen: the mass that as many descents again would add, as a share of what is known.
+        unseen: the mass that as many descents again would add, as a share of what is known; NaN
+            where modes were given.
         gradients: evaluations of energy and gradient that the search took.
         seconds: what the search took, by part.
         data: a number of the data that it was made for.
@@ -215,10 +216,12 @@ class ModeList:
     def __repr__(self) -> str:
         """The list as a table."""
         modes = "1 mode" if len(self) == 1 else f"{len(self)} modes"
-        lines = [
-            f"{modes} by {self.descents} descents, {self.alone} of which ended in a new mode; as "
-            f"many again would add {self.unseen:.1%} of the mass."
-        ]
+        lines = [f"{modes} by {self.descents} descents from places that were given."]
+        if not np.isnan(self.unseen):
+            lines = [
+                f"{modes} by {self.descents} descents, {self.alone} of which ended in a new mode; "
+                f"as many again would add {self.unseen:.1%} of the mass."
+            ]
         if self.nowhere:
             ends = ", ".join(f"{why} ({n})" for why, n in self.nowhere.items())
             lines.append(f"Ends that are no modes: {ends}.")

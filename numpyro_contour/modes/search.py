@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,7 +42,8 @@ class Search:
     nowhere: dict[str, int]
     #: descents that ended in a mode of which nothing else has told
     alone: int
-    #: the mass that as many descents again would add, as a share of what is known
+    #: the mass that as many descents again would add, as a share of what is known; NaN where the
+    #: modes were given
     unseen: float
     #: evaluations of energy and gradient
     gradients: int
@@ -87,7 +89,7 @@ def polished(landscape: Landscape, given: np.ndarray) -> Search:
     """
     found = KnownList(landscape)
     _down(found, given)
-    return _result(found)
+    return replace(_result(found), alone=0, unseen=math.nan)
 
 
 def _down(found: KnownList, starts: np.ndarray) -> None:

@@ -87,9 +87,9 @@ def copies(rng: np.random.Generator, number: int, shapes: Sequence[Shape]) -> np
     pairs = np.argwhere(np.triu(alike, 1))
     places: list[np.ndarray] = []
     for _ in range(_TRIES_OF_COPIES * number if len(pairs) else 0):
-        i, j = rng.permutation(pairs[rng.integers(len(pairs))])
+        i, j = (int(k) for k in rng.permutation(pairs[rng.integers(len(pairs))]))
         columns, signs, same = _order(shapes[i], shapes[j])
-        place = signs * shapes[rng.integers(len(shapes))].mean[columns]
+        place = signs * shapes[int(rng.integers(len(shapes)))].mean[columns]
         if all((np.abs(place - k.mean) > _APART * k.sds)[same].any() for k in shapes):
             places.append(place)
         if len(places) == number:
