@@ -18,8 +18,9 @@ _NEAR = 2.0
 # of the rise.
 _STOPPED_A_COORDINATE, _STOPPED = 0.5, 2.0
 _EXPLAINED, _SHARE = 0.7, 0.2
-# Places on the way between two bottoms, and the height in nats above both that is a barrier.
-_ON_THE_WAY, _LEAST_BARRIER = 14, 0.3
+# Places on the way between two bottoms, and the height in nats above both that is a barrier: lower
+# ones hold no chain up, and the straight way through a bent valley has one.
+_ON_THE_WAY, _LEAST_BARRIER = 14, 1.0
 # A flip is used if it leads from so many of the modes to another one; where all do, modes are
 # combinations.
 _FITS, _ALWAYS_FITS = 0.25, 0.9
@@ -41,11 +42,13 @@ class KnownList:
     descents: int = 0
     nowhere: dict[str, int] = field(default_factory=dict)
 
-    def add(self, ends: Places) -> np.ndarray:
+    def add(self, ends: Places, last: bool = True) -> np.ndarray:
         """Count the ends of descents, and take up the modes that are new.
 
         Args:
             ends: where descents have ended.
+            last: whether no descent goes on any more; else those go on that have not quite arrived.
+                Defaults to True.
 
         Returns:
             Where descents are to go on that have not arrived yet, (n, d).
@@ -62,7 +65,7 @@ class KnownList:
                 self.counts[known] += 1
                 continue
             scales = self.shapes[0].sds if self.shapes else None
-            shape = shape_at(self.landscape, end, scales)
+            shape = shape_at(self.landscape, end, scales, last)
             if isinstance(shape, NoMode):
                 self._lost(shape.why)
                 onwards.append(shape.onwards)

@@ -151,7 +151,7 @@ def log_densities(modes: ModeShapes, position: jax.Array) -> jax.Array:
 
 def cell_of(log_densities: jax.Array) -> jax.Array:
     """The mode that a position is in: the one of the largest density there, (), from 0."""
-    return jnp.argmax(log_densities)
+    return jnp.argmax(log_densities).astype(jnp.int32)
 
 
 def drawn_t(uniforms: jax.Array, normals: jax.Array, number: jax.Array) -> jax.Array:

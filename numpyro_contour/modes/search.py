@@ -94,10 +94,10 @@ def polished(landscape: Landscape, given: np.ndarray) -> Search:
 
 def _down(found: KnownList, starts: np.ndarray) -> None:
     """Descents from some places, and onwards from where they have not arrived."""
-    for _ in range(1 + _ONWARDS):
+    for left in range(_ONWARDS, -1, -1):
         if not len(starts):
             return
-        starts = found.add(found.landscape.descend(starts))
+        starts = found.add(found.landscape.descend(starts), last=not left)
 
 
 def _further(

@@ -28,9 +28,19 @@ _LEAST_CURVATURE, _FALLS_AWAY = 1e-6, -1e-3
 # How far from the bottom a descent may have ended: the fall in nats that a step of Newton's method
 # promises, for each coordinate and at least.
 _FALL_A_COORDINATE, _LEAST_FALL = 0.02, 0.25
+# Of that, what it may be where the descent can go on.
+_CLOSER = 0.1
 # A rise is about half a nat within these, and is looked for so often, by at most this factor each.
 _LOW, _HALF, _HIGH = 0.2, 0.5, 1.25
 _LOOKS, _STRETCH = 20, 4.0
+
+# Where curvatures differ by this factor a descent may rest on the floor of a valley.
+_BENT = 1e-4
+# From a bottom it goes so many standard deviations along the softest directions, and after so many
+# evaluations that lead back to the floor of a valley energies there must not be so much lower.
+_STRIDE, _SOFTEST, _RELAXED, _LOWER = 2.0, 3, 25, 0.05
+# How often it goes on along a valley.
+_STRIDES = 20
 
 #: why an end of a descent is no mode
 SLOPE, SADDLE, FLAT, EDGE = "still falls", "saddle", "flat", "edge"
@@ -109,7 +119,9 @@ class _Curvatures(NamedTuple):
     other: float
 
 
-def shape_at(landscape: Landscape, end: Places, scales: np.ndarray | None = None) -> Shape | NoMode:
+def shape_at(
+    landscape: Landscape, end: Places, scales: np.ndarray | None = None, last: bool = True
+) -> Shape | NoMode:
     """The shape of the mode in which a descent has ended.
 
     Args:
@@ -118,6 +130,8 @@ def shape_at(landscape: Landscape, end: Places, scales: np.ndarray | None = None
         scales: the scales of the coordinates in another mode, (d,): modes of one shape then have
             one root F, and errors of their volumes are the same. None (default) where no other
             mode is known.
+        last: whether no descent goes on from here; else it has to have arrived more precisely.
+            Defaults to True.
 
     Returns:
         The `Shape`; or a `NoMode` where the energy still falls, the end is a saddle, the energy
@@ -154,12 +168,17 @@ def shape_at(landscape: Landscape, end: Places, scales: np.ndarray | None = None
     rest = (slopes - directions @ (directions.T @ slopes)) / np.sqrt(other)
     fall = 0.5 * ((along**2).sum() + (rest**2).sum())
     move = -steps @ along - scales * rest / np.sqrt(other)
-    if not fall < max(_LEAST_FALL, _FALL_A_COORDINATE * landscape.size):
+    most = max(_LEAST_FALL, _FALL_A_COORDINATE * landscape.size)
+    if not fall < most * (1.0 if last else _CLOSER):
         return NoMode(SLOPE, (end.position + move)[None])
     mean, energy = end.position + move, float(end.energy - fall)
     widths = _widths(landscape, mean, energy, steps)
     if widths is None:
         return NoMode(FLAT, none)
+    if values[0] < _BENT * top:
+        lower = _along_valley(landscape, mean, energy, steps * widths)
+        if lower is not None:
+            return NoMode(SLOPE, lower[None])
     sds = widths / np.sqrt(values)
     if directions.shape[1] < landscape.size:
         width = 1 / np.sqrt(other)
@@ -248,6 +267,33 @@ def _widths(
             between = np.sqrt(low[left] * high[left])
         widths[left] = np.where(bracketed, between, by_square)
     return None
+
+
+def _along_valley(
+    landscape: Landscape, mean: np.ndarray, energy: float, steps: np.ndarray
+) -> np.ndarray | None:
+    """A lower place farther along the valley that a mode seems to be in; None at its bottom.
+
+    Descents come to rest on the floor of a long and bent valley, where the slope along it is lost
+    in rounding beside that of its walls.
+
+    Args:
+        landscape: the energies.
+        mean: the bottom.
+        energy: the energy there.
+        steps: a standard deviation in each direction, the widest first, (d, r).
+    """
+    away = _STRIDE * steps[:, :_SOFTEST].T
+    least = max(_LOWER, 16 * landscape.epsilon * abs(energy))
+    last, here, starts = mean, mean, np.concatenate([mean + away, mean - away])
+    for _ in range(_STRIDES):
+        found = landscape.descend(starts, _RELAXED)
+        best = int(np.argmin(np.where(np.isfinite(found.energy), found.energy, np.inf)))
+        if not found.energy[best] < energy - least:
+            break
+        last, here, energy = here, found.position[best], float(found.energy[best])
+        starts = here + np.array([[0.5], [1.0], [2.0]]) * (here - last)
+    return None if here is mean else here
 
 
 def _rises(landscape: Landscape, mean: np.ndarray, energy: float, moves: np.ndarray) -> np.ndarray:

@@ -124,8 +124,8 @@ def jumped(
         distance = jnp.sum(((there.position - point.position) / spread) ** 2)
         way = (numbers == here.mode)[:, None] & (numbers == there.mode)
         is_kind = jnp.arange(len(MOVES)) == kind
-        more = Counts(1 * way, 1 * (way & made), 0 * way, 1 * is_kind, 1 * (is_kind & made))
-        counts = jax.tree.map(jnp.add, counts, more)
+        more = Counts(way, way & made, jnp.zeros_like(way), is_kind, is_kind & made)
+        counts = jax.tree.map(lambda n, is_it: n + is_it.astype(n.dtype), counts, more)
         gain = chance * jnp.where(usable, distance, 0.0)
         changes = jnp.where(here.mode == there.mode, 0.0, chance)
         taught = TryLessons(jnp.where(is_kind, gain, 0.0), 1.0 * is_kind, changes)
@@ -135,8 +135,8 @@ def jumped(
 
     begins = Here.of(modes, start.position)
     numbers = jnp.arange(modes.number)
-    walked = 1 * ((numbers == last_mode)[:, None] & (numbers == begins.mode))
-    blank = no_counts(modes.number)._replace(walked=walked)
+    walked = (numbers == last_mode)[:, None] & (numbers == begins.mode)
+    blank = no_counts(modes.number)._replace(walked=walked.astype(jnp.int32))
     begin = (start, begins, blank, no_tries(modes.mean.dtype))
     point, here, counts, lessons = lax.fori_loop(0, plan.tries, one, begin)
     return point, here.mode, counts, lessons
