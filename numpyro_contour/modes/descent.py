@@ -19,9 +19,10 @@ from numpyro_contour.modes.lbfgs import (
     try_step,
 )
 
-# A descent ends when the model of L-BFGS promises a smaller fall, in nats, several times in a row:
-# for each coordinate and at least.
-_FALL_A_COORDINATE, _FALL, _TIMES = 1e-4, 1e-3, 3
+# A descent rests if the energy has fallen by less than this in so many evaluations, and the model
+# of L-BFGS promises no more: in nats, for each coordinate and at least. What the model promises is
+# not enough, since a few pairs know little of a long valley.
+_FALL_A_COORDINATE, _FALL, _EVALUATIONS = 1e-4, 1e-3, 8
 # Falls of so many roundings of the energy are no falls.
 _ROUNDINGS = 8
 
@@ -44,6 +45,15 @@ class Ends(NamedTuple):
     rests: jax.Array
     #: evaluations that were made of each, ()
     evaluations: jax.Array
+
+
+class _Walk(NamedTuple):
+    """How far a descent has come."""
+
+    #: the energy when it was last looked at
+    energy: jax.Array
+    #: whether it rests
+    rests: jax.Array
 
 
 def descend(
@@ -73,11 +83,12 @@ def descend(
         ([[2.0, -2.0], [2.0, 2.0]], [True, True])
     """
     most = jnp.asarray(most_evaluations, jnp.int32)
+    fall = max(_FALL, _FALL_A_COORDINATE * starts.shape[1])
 
     def at(x: jax.Array) -> Point:
         return Point(x, *energy_and_gradient(x))
 
-    def step(number: jax.Array, here: Point, memory: Lbfgs, quiet: jax.Array) -> tuple:
+    def step(number: jax.Array, here: Point, memory: Lbfgs, walk: _Walk) -> tuple:
         trial = try_step(memory, here.gradient)
         # The start is the first trial: an energy above all others is replaced by any.
         first = number == 0
@@ -85,32 +96,32 @@ def descend(
         finite = all_finite(*there)
         taken, learnt = learn_from(memory, trial, here, there, finite)
         memory = jax.tree.map(lambda a, b: jnp.where(first, a, b), memory, learnt)
-        promised = -(here.gradient @ trial.direction)
-        rounding = _ROUNDINGS * jnp.finfo(here.energy.dtype).eps * jnp.abs(here.energy)
-        little = ~first & (promised < max(_FALL, _FALL_A_COORDINATE * starts.shape[1]) + rounding)
-        quiet = jnp.where(little, quiet + 1, 0)
-        # From where nothing is finite no way leads down.
-        quiet = jnp.where(first & ~finite, _TIMES, quiet)
         moved = jax.tree.map(lambda a, b: jnp.where(taken | first, a, b), there, here)
-        return moved, memory, quiet
+        rounding = _ROUNDINGS * jnp.finfo(here.energy.dtype).eps * jnp.abs(here.energy)
+        promised = -(here.gradient @ trial.direction)
+        looks = number % _EVALUATIONS == _EVALUATIONS - 1
+        little = jnp.maximum(promised, walk.energy - moved.energy) < fall + rounding
+        # From where nothing is finite no way leads down.
+        rests = (looks & little) | (first & ~finite)
+        return moved, memory, _Walk(jnp.where(looks, moved.energy, walk.energy), rests)
 
     def goes_on(carry: tuple) -> jax.Array:
-        number, _, _, quiet = carry
-        return (number < most) & jnp.any(quiet < _TIMES)
+        number, _, _, walk = carry
+        return (number < most) & ~jnp.all(walk.rests)
 
     def steps(carry: tuple) -> tuple:
-        number, here, memory, quiet = carry
-        moved = jax.vmap(step, (None, 0, 0, 0))(number, here, memory, quiet)
-        rests = quiet >= _TIMES
+        number, here, memory, walk = carry
+        moved = jax.vmap(step, (None, 0, 0, 0))(number, here, memory, walk)
 
         def keep(old: jax.Array, new: jax.Array) -> jax.Array:
-            return jnp.where(rests.reshape(-1, *[1] * (new.ndim - 1)), old, new)
+            return jnp.where(walk.rests.reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
-        return number + 1, *jax.tree.map(keep, (here, memory, quiet), moved)
+        return number + 1, *jax.tree.map(keep, (here, memory, walk), moved)
 
     count, size = starts.shape
     begin = Point(starts, jnp.full_like(starts[:, 0], jnp.inf), jnp.zeros_like(starts))
     memories = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), no_pairs(size))
-    carry = (jnp.zeros((), jnp.int32), begin, memories, jnp.zeros((count,), jnp.int32))
-    number, here, memory, quiet = lax.while_loop(goes_on, steps, carry)
-    return Ends(*here, jax.vmap(inverse_curvatures)(memory), quiet >= _TIMES, number)
+    walks = _Walk(begin.energy, jnp.zeros((count,), bool))
+    carry = (jnp.zeros((), jnp.int32), begin, memories, walks)
+    number, here, memory, walks = lax.while_loop(goes_on, steps, carry)
+    return Ends(*here, jax.vmap(inverse_curvatures)(memory), walks.rests, number)

@@ -146,9 +146,9 @@ def _improved(modes: ModeShapes, lessons: DrawLessons) -> ModeShapes:
         variance = second - middle**2
         kept = _shrinkage(2 * jnp.sum(variance**2, -1), jnp.sum((variance - 1) ** 2, -1), number)
         variance = 1 + (1 - kept)[:, None] * (variance - 1)
-        total = jnp.sum(variance, -1)
         root: Any = jnp.sqrt(jnp.maximum(variance, _LEAST_VARIANCE))
         factor = modes.factor._replace(scales=modes.factor.scales * root)
+        in_sds = middle / root
     else:
         covariance = second - middle[:, :, None] * middle[:, None, :]
         eye = jnp.eye(middle.shape[-1], dtype=middle.dtype)
@@ -159,8 +159,10 @@ def _improved(modes: ModeShapes, lessons: DrawLessons) -> ModeShapes:
         values, vectors = lax.map(eigh, covariance)
         values = jnp.sqrt(jnp.maximum(values, _LEAST_VARIANCE))
         root = jnp.einsum("kij,kj,klj->kil", vectors, values, vectors)
+        in_sds = jnp.einsum("kji,kj->ki", vectors, middle) / values
         factor = modes.factor @ root
-    middle *= (1 - _shrinkage(total, jnp.sum(middle**2, -1), number))[:, None]
+    size = float(middle.shape[-1])
+    middle *= (1 - _shrinkage(size, jnp.sum(in_sds**2, -1), number))[:, None]
     back, log_volume = with_inverse(factor)
     before = jnp.exp(modes.log_mass)
     mass = (lessons.visits + _DRAWS_OF_MASSES * before) / (
@@ -178,7 +180,7 @@ def _improved(modes: ModeShapes, lessons: DrawLessons) -> ModeShapes:
     )
 
 
-def _shrinkage(variance: jax.Array, square: jax.Array, number: jax.Array) -> jax.Array:
+def _shrinkage(variance: Any, square: jax.Array, number: jax.Array) -> jax.Array:
     r"""How much of what was known is kept, from 0 to 1, (K,).
 
     .. math:: \min(1, v / (n s))

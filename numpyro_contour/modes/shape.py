@@ -157,7 +157,9 @@ def shape_at(
     if found is None:
         return NoMode(EDGE, none)
     scales, directions, values, other = found
-    top = max(values[-1], np.finfo(float).tiny)
+    top = values[-1]
+    if not top > 0:
+        return NoMode(FLAT, none)
     if values[0] < _FALLS_AWAY * top:
         away = scales * directions[:, 0] / np.sqrt(-values[0])
         return NoMode(SADDLE, end.position + np.array([[1.0], [-1.0]]) * away)
@@ -169,8 +171,13 @@ def shape_at(
     fall = 0.5 * ((along**2).sum() + (rest**2).sum())
     move = -steps @ along - scales * rest / np.sqrt(other)
     most = max(_LEAST_FALL, _FALL_A_COORDINATE * landscape.size)
-    if not fall < most * (1.0 if last else _CLOSER):
-        return NoMode(SLOPE, (end.position + move)[None])
+    most *= 1.0 if last else _CLOSER
+    if not fall < most:
+        there = (end.position + move)[None]
+        if landscape.at(there)[0][0] < end.energy - most:
+            return NoMode(SLOPE, there)
+        # On a kink the slope of one side tells nothing of the bottom.
+        move, fall = np.zeros_like(move), 0.0
     mean, energy = end.position + move, float(end.energy - fall)
     widths = _widths(landscape, mean, energy, steps)
     if widths is None:

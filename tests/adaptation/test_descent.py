@@ -10,13 +10,6 @@ from jax import random
 
 from numpyro_contour import SGLD
 from numpyro_contour.adaptation.descent import STARTS, fixed_rows
-from numpyro_contour.modes.lbfgs import (
-    Point,
-    inverse_curvatures,
-    learn_from,
-    no_pairs,
-    try_step,
-)
 from numpyro_contour.adaptation.measured_move import measured_move
 from numpyro_contour.adaptation.places import Place, implausible_height, is_implausible
 from numpyro_contour.adaptation.rescue import _without_lost_chains
@@ -24,6 +17,13 @@ from numpyro_contour.adaptation.scaled_adam import adam_step, at_rest
 from numpyro_contour.adaptation.tuning import initial_tuning
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
+from numpyro_contour.modes.lbfgs import (
+    Point,
+    inverse_curvatures,
+    learn_from,
+    no_pairs,
+    try_step,
+)
 
 
 def descend(potential, starts, steps, exact=True, seed=0, made=None, scale_mask=None):
