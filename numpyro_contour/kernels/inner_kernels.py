@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import HMC, BarkerMH
 from numpyro.infer.mcmc import MCMCKernel
+from numpyro.util import is_prng_key
 
 from numpyro_contour.core.arrays.decentred import Decentred
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
@@ -67,11 +68,17 @@ class Inner(Protocol):
     def like(self, args: tuple, kwargs: dict, init_params: Any) -> Any:
         """The shapes of an unconstrained position of one chain."""
 
+    def init(self, rng_key: jax.Array, *arguments: Any) -> Any:
+        """The first state, of one chain or of all; the arguments are those of the kernel."""
+
     def point(self, state: Any) -> Point:
         """Where one chain is."""
 
     def moved(self, state: Any, point: Point) -> Any:
         """One chain at another point."""
+
+    def draw(self, state: Any) -> jax.Array:
+        """The draw of one chain, unconstrained, as a vector."""
 
     def gradients(self, state: Any) -> jax.Array:
         """Gradients that the last draw of one chain took."""
@@ -119,6 +126,13 @@ class OfNumPyro:
         """The shapes of an unconstrained position of one chain."""
         return position_like(self.source, args, kwargs, init_params)
 
+    def init(self, rng_key: jax.Array, *arguments: Any) -> Any:
+        """The first state, of one chain or of all; the arguments are those of the kernel."""
+        if isinstance(self.kernel, HMC) and not is_prng_key(rng_key):
+            # It would map what it has mapped over chains before, when a run was traced.
+            self.kernel._init_fn = None
+        return self.kernel.init(rng_key, *arguments)
+
     def point(self, state: Any) -> Point:
         """Where one chain is."""
         return Point(ravel(state.z), state.potential_energy, ravel(state.z_grad))
@@ -133,6 +147,10 @@ class OfNumPyro:
         if hasattr(state, "energy"):  # with the momentum that the draw had
             changes["energy"] = state.energy + point.energy - state.potential_energy
         return state._replace(**changes)
+
+    def draw(self, state: Any) -> jax.Array:
+        """The draw of one chain, unconstrained, as a vector."""
+        return ravel(state.z)
 
     def gradients(self, state: Any) -> jax.Array:
         """Gradients that the last draw of one chain took."""
@@ -233,6 +251,10 @@ class OfOurs:
         centring = self.kernel.parts.centring(args, kwargs)
         return found if centring is None else Decentred(found, centring)
 
+    def init(self, rng_key: jax.Array, *arguments: Any) -> Any:
+        """The first state, of one chain or of all; the arguments are those of the kernel."""
+        return self.kernel.init(rng_key, *arguments)
+
     def point(self, state: Any) -> Point:
         """Where one chain is, which is not where the draw of a window is."""
         chain = state.sampler.chain
@@ -244,6 +266,10 @@ class OfOurs:
             position=point.position, potential_energy=point.energy, gradient=point.gradient
         )
         return state._replace(sampler=state.sampler._replace(chain=chain))
+
+    def draw(self, state: Any) -> jax.Array:
+        """The draw of one chain, of a window before its last position."""
+        return ravel(state.z)
 
     def gradients(self, state: Any) -> jax.Array:
         """Gradients that the last draw of one chain took."""

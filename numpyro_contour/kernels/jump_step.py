@@ -13,6 +13,7 @@ from numpyro.util import is_prng_key
 from numpyro_contour.kernels.inner_kernels import Inner
 from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
 from numpyro_contour.modes.learning import learnt, no_lessons, pooled_covariance, with_draws
+from numpyro_contour.modes.moves import Here
 from numpyro_contour.modes.tries import jumped
 
 # Makes a key of tries out of that of the inner kernel, which goes on as without them.
@@ -53,7 +54,10 @@ def after_tries(
         how, start = plan._replace(tries=tries), inner.point(chain)
         point, mode, more, taught = jumped(key, how, partial(energies, key), start, mode)
         counts = jax.tree.map(jnp.add, counts, more)
-        return inner.moved(chain, point), point.position, mode, counts, taught
+        moved = inner.moved(chain, point)
+        if not inner.jumps_in_warmup:  # the draw is not where the chain is
+            mode = Here.of(plan.modes, inner.draw(moved)).mode
+        return moved, point.position, mode, counts, taught
 
     chains, positions, mode, counts, taught = lift(of_chain)(state.inner, state.mode, state.counts)
     # Those of the warm-up say how to jump, those of kept draws how the chains got about.

@@ -282,7 +282,7 @@ class ModeJumping(MCMCKernel):
             given = rows_of("modes", self._given, like)
         # Its program is compiled while the inner kernel is initialised.
         finder = None if known else ModeFinder(inner.source, like, model_args, kwargs)
-        state = inner.kernel.init(rng_key, num_warmup, first, model_args, kwargs)
+        state = inner.init(rng_key, num_warmup, first, model_args, kwargs)
         if finder is not None:
             z = Decentred(state.z, centring) if centring else state.z
             how = self._search(rng_key, z, num_warmup, like)
