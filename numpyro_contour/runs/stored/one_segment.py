@@ -20,8 +20,8 @@ from numpyro_contour.runs.stored.rounded import Rounding
 
 #: names of what only says how draws are weighed
 LOWEST_TEMPERATURE, FULL_ENERGY, FULL_NOISE = "lowest_temperature", "full_energy", "full_noise"
-# What is told of a draw by the one before it.
-_BY_THE_DRAW_BEFORE = ("diverging", "acceptance_rate")
+# What is told of a draw by the one before it, and the field that it is computed from.
+_BY_THE_DRAW_BEFORE = {"diverging": "refused", "acceptance_rate": "moved"}
 _KEPT_PROGRAMS = ("energies over all data",)
 
 
@@ -63,8 +63,9 @@ class SegmentStats:
         run = self.run_of(state, collected)
         log_weights = raw_log_weights(run, "online", None)
         stats = draw_stats(run, log_weights, None)
-        for name in _BY_THE_DRAW_BEFORE:
-            stats.pop(name, None)
+        for name, field in _BY_THE_DRAW_BEFORE.items():
+            if field in run.fields:
+                stats.pop(name, None)
         temperatures = draw_temperatures(run)
         if temperatures is not None:
             stats[LOWEST_TEMPERATURE] = temperatures[0]
