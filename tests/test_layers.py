@@ -47,8 +47,8 @@ ROOMS = {
     "diagnostics": ("jax numpyro", "statistics"),
     "runs": (
         "arviz",
-        "kernels statistics models models.disk models.estimators adaptation core.arrays checks "
-        "schedules _version",
+        "kernels statistics models models.disk models.estimators adaptation modes core.arrays "
+        "checks schedules _version",
     ),
     "runs.stored": (
         "arviz",

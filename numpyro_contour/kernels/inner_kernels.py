@@ -16,6 +16,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import is_prng_key
 
 from numpyro_contour.core.arrays.decentred import Decentred
+from numpyro_contour.core.arrays.decompositions import eigh
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.jumping import check_jumps
@@ -205,16 +206,13 @@ def _like(new: Any, old: Any) -> Any:
 
 def _mass_matrix(inverse: Any) -> tuple[Any, Any, Any]:
     """The inverse of a mass matrix, its own root and that of the inverse, as NumPyro has them."""
-    on_host = isinstance(inverse, np.ndarray)
-    xp: Any = np if on_host else jnp
     if inverse.ndim == 1:
-        root = xp.sqrt(inverse)
+        root = inverse**0.5
         return inverse, 1 / root, root
-    root = xp.linalg.cholesky(inverse[::-1, ::-1])[::-1, ::-1].T
-    if on_host:
-        return inverse, np.linalg.inv(root), root
-    eye = jnp.eye(len(inverse), dtype=inverse.dtype)
-    return inverse, jax.scipy.linalg.solve_triangular(root, eye, lower=True), root
+    values, vectors = np.linalg.eigh(inverse) if isinstance(inverse, np.ndarray) else eigh(inverse)
+    roots = values**0.5
+    # NumPyro's are triangular, and any root serves.
+    return inverse, (vectors / roots) @ vectors.T, (vectors * roots) @ vectors.T
 
 
 class OfOurs:

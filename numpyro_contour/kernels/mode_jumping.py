@@ -14,7 +14,6 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.core.arrays.decentred import Decentred
-from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.inner_kernels import inner_of
 from numpyro_contour.kernels.jump_step import after_tries
@@ -23,6 +22,7 @@ from numpyro_contour.kernels.mode_jumping_start import (
     check_coordinates,
     first_state,
     generator_of,
+    known_before,
     rows_of,
     size_of,
 )
@@ -276,7 +276,11 @@ class ModeJumping(MCMCKernel):
             first = move(init_params) if single else jax.vmap(move)(init_params)
         one = first if single or first is None else jax.tree.map(lambda x: x[0], first)
         like = self._like(one, centring, model_args, kwargs)
-        known = self._known(like, model_args, kwargs)
+        known = self._given if isinstance(self._given, ModeList) else None
+        if known is not None:
+            check_coordinates("modes", known, like)
+        else:
+            known = known_before(self._found, like, model_args, kwargs)
         given = np.empty((0, size_of(like)))
         if known is None and self._given is not None:
             given = rows_of("modes", self._given, like)
@@ -291,26 +295,6 @@ class ModeJumping(MCMCKernel):
         assert known is not None
         tries = inner.first_tries() if self._tries is None else self._tries
         return first_state(known, inner, state, num_warmup, tries, init_params is None, centring)
-
-    def _known(self, like: Any, args: tuple, kwargs: dict) -> ModeList | None:
-        """The modes that were given or found before; None where they are to be searched for."""
-        if isinstance(self._given, ModeList):
-            check_coordinates("modes", self._given, like)
-            return self._given
-        of_data = checksum(args, kwargs)
-        if of_data in self._found:
-            found = self._found[of_data]
-            return found if found.coordinates == tuple(coordinate_names(like)) else None
-        leaves = jax.tree.leaves((args, kwargs))
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return None
-        if len(self._found) != 1:
-            raise ValueError(
-                "`ModeJumping` searches for modes on the data's values, but they are traced, as "
-                "inside of `jax.jit` or `jax.vmap`. Call its `find_modes(key, *args, **kwargs)` "
-                "with the data before, or give `modes`."
-            )
-        return next(iter(self._found.values()))
 
     def _search(self, rng_key: jax.Array, z: Any, num_warmup: int, like: Any) -> Any:
         """How modes are searched for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpyro.util import is_prng_key
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.inner_kernels import Inner
 from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
+from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.learning import no_lessons, pooled_covariance
 from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.mode_shapes import mode_shapes
@@ -135,6 +137,34 @@ def rows_of(name: str, positions: Any, like: Any, batched: bool = True) -> np.nd
             f"`{name}` takes unconstrained positions, {{{takes}}}, each with one more axis in "
             f"front for their number, but got {shapes}."
         ) from None
+
+
+def known_before(
+    found: Mapping[int, ModeList], like: Any, args: tuple, kwargs: dict
+) -> ModeList | None:
+    """The modes that were found before on these data; None where they are to be searched for.
+
+    Args:
+        found: lists of modes, by a number of their data.
+        like: the shapes of an unconstrained position.
+        args: arguments of the model.
+        kwargs: its keyword arguments.
+
+    Raises:
+        ValueError: data are traced, so that nothing can be searched for.
+    """
+    known = found.get(checksum(args, kwargs))
+    if known is not None:
+        return known if known.coordinates == tuple(coordinate_names(like)) else None
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+        return None
+    if len(found) != 1:
+        raise ValueError(
+            "`ModeJumping` searches for modes on the data's values, but they are traced, as inside "
+            "of `jax.jit` or `jax.vmap`. Call its `find_modes(key, *args, **kwargs)` with the data "
+            "before, or give `modes`."
+        )
+    return next(iter(found.values()))
 
 
 def check_coordinates(name: str, modes: ModeList, like: Any) -> None:

@@ -16,7 +16,6 @@ from numpyro_contour.modes.mode_shapes import (
     ModeShapes,
     log_t,
     standardised,
-    with_inverse,
 )
 from numpyro_contour.modes.tries import Plan, TryLessons, no_tries
 
@@ -141,14 +140,16 @@ def _improved(modes: ModeShapes, lessons: DrawLessons) -> ModeShapes:
     middle = lessons.first / number
     second = lessons.second / number.reshape(-1, *[1] * (lessons.second.ndim - 1))
     number = _INDEPENDENT * number[:, 0]
+    back: Any
     factor: Any
     if isinstance(modes.factor, LowRank):
         variance = second - middle**2
         kept = _shrinkage(2 * jnp.sum(variance**2, -1), jnp.sum((variance - 1) ** 2, -1), number)
         variance = 1 + (1 - kept)[:, None] * (variance - 1)
-        root: Any = jnp.sqrt(jnp.maximum(variance, _LEAST_VARIANCE))
-        factor = modes.factor._replace(scales=modes.factor.scales * root)
-        in_sds = middle / root
+        roots = jnp.sqrt(jnp.maximum(variance, _LEAST_VARIANCE))
+        factor = modes.factor._replace(scales=modes.factor.scales * roots)
+        back = modes.back._replace(scales=modes.back.scales / roots)
+        in_sds = middle / roots
     else:
         covariance = second - middle[:, :, None] * middle[:, None, :]
         eye = jnp.eye(middle.shape[-1], dtype=middle.dtype)
@@ -157,13 +158,13 @@ def _improved(modes: ModeShapes, lessons: DrawLessons) -> ModeShapes:
         kept = _shrinkage(noise, jnp.sum((covariance - eye) ** 2, (1, 2)), number)
         covariance = eye + (1 - kept)[:, None, None] * (covariance - eye)
         values, vectors = lax.map(eigh, covariance)
-        values = jnp.sqrt(jnp.maximum(values, _LEAST_VARIANCE))
-        root = jnp.einsum("kij,kj,klj->kil", vectors, values, vectors)
-        in_sds = jnp.einsum("kji,kj->ki", vectors, middle) / values
-        factor = modes.factor @ root
+        roots = jnp.sqrt(jnp.maximum(values, _LEAST_VARIANCE))
+        scaled = vectors * roots[:, None]
+        factor = modes.factor @ (scaled @ vectors.swapaxes(1, 2))
+        back = modes.back @ ((vectors / roots[:, None]) @ vectors.swapaxes(1, 2))
+        in_sds = jnp.einsum("kji,kj->ki", vectors, middle) / roots
     size = float(middle.shape[-1])
     middle *= (1 - _shrinkage(size, jnp.sum(in_sds**2, -1), number))[:, None]
-    back, log_volume = with_inverse(factor)
     before = jnp.exp(modes.log_mass)
     mass = (lessons.visits + _DRAWS_OF_MASSES * before) / (
         jnp.sum(lessons.visits) + _DRAWS_OF_MASSES
@@ -174,7 +175,7 @@ def _improved(modes: ModeShapes, lessons: DrawLessons) -> ModeShapes:
         modes.mean + jax.vmap(displacement)(modes.factor, middle),
         factor,
         back,
-        log_volume,
+        modes.log_volume + jnp.sum(jnp.log(roots), -1),
         jnp.where(enough, tail, modes.tail),
         jnp.log(mass),
     )

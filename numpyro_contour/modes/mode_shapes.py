@@ -9,12 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaln
 
-from numpyro_contour.core.arrays.factors import (
-    LowRank,
-    displacement,
-    inverse_transposed,
-    slope,
-)
+from numpyro_contour.core.arrays.factors import LowRank, displacement, slope
 
 #: degrees of freedom that a mode may have: even numbers, whose chi squares are sums of logarithms
 TAILS = (4, 8, 16, 40)
@@ -98,15 +93,6 @@ def mode_shapes(means: np.ndarray, factors: Any, log_mass: np.ndarray) -> ModeSh
     found = ModeShapes(*parts)
     of_type = lambda x: x.astype(dtype) if x.dtype.kind == "f" else x
     return jax.tree.map(of_type, found)
-
-
-def with_inverse(factors: Any) -> tuple[Any, jax.Array]:
-    """The factors that undo factors, (K, ...), and the logs of their determinants, (K,)."""
-    if isinstance(factors, LowRank):
-        volume = jnp.sum(jnp.log(factors.scales), -1) + jnp.sum(jnp.log(factors.stretches), -1)
-        return jax.vmap(inverse_transposed)(factors), volume
-    volume = jnp.linalg.slogdet(factors)[1]
-    return jax.lax.map(inverse_transposed, factors), volume
 
 
 def standardised(modes: ModeShapes, position: jax.Array) -> jax.Array:

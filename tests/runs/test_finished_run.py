@@ -14,7 +14,7 @@ from numpyro_contour import SGLD
 from numpyro_contour.runs.finished_run import FinishedRun
 
 ROOT = Path(numpyro_contour.__file__).parent
-READER = ROOT / "runs" / "finished_run.py"
+READERS = [ROOT / "runs" / name for name in ("finished_run.py", "jumping_run.py")]
 
 
 @pytest.mark.slow
@@ -63,14 +63,14 @@ def test_an_mcmc_is_read_in_one_file_only():
     """
     others = ROOT / "statistics" / "arviz_versions.py", ROOT / "examples" / "demo_peers.py"
     for path in ROOT.rglob("*.py"):
-        if path not in (READER, *others):
+        if path not in (READERS[0], *others):
             assert not attributes_of(ast.parse(path.read_text())) & OF_MCMC, path
 
 
-def test_kernels_are_asked_in_one_file_only():
+def test_kernels_are_asked_in_one_file_for_each_kind_of_run():
     for room in ("runs", "output", "plots", "diagnosis", "statistics", "examples"):
         for path in (ROOT / room).rglob("*.py"):
-            if path != READER:
+            if path not in READERS:
                 assert "numpyro_contour.kernels" not in path.read_text(), path
 
 
