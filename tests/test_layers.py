@@ -71,7 +71,7 @@ ROOMS = {
     "__main__": ("", "examples"),
 }
 MODULES_IN_ROOT = 6
-LINES_OF_A_FILE = 350
+LINES_OF_A_FILE = 400
 
 
 def room_of(path):
