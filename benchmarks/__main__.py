@@ -48,8 +48,8 @@ def main(argv: list[str] | None = None) -> None:
         default=[""],
         metavar="START",
         help="for benchmarks that keep their results row by row (peers.posteriors, known_modes, "
-        "curves and coverage, calibration, posteriordb, cost.accelerator): measure those with "
-        "these prefixes, keep the others",
+        "curves, coverage and mode_jumping, calibration, posteriordb, cost.accelerator): measure "
+        "those with these prefixes, keep the others",
     )
     parser.add_argument(
         "--methods",
@@ -66,7 +66,9 @@ def main(argv: list[str] | None = None) -> None:
             parser.error(f"no benchmark is called {given}; --list prints all")
     by_method = (["peers.posteriors"], ["posteriordb"])
     by_row = (*by_method, ["calibration"], ["cost.accelerator"])
-    by_row += tuple([f"peers.{name}"] for name in ("known_modes", "curves", "coverage"))
+    by_row += tuple(
+        [f"peers.{name}"] for name in ("known_modes", "curves", "coverage", "mode_jumping")
+    )
     if arguments.only != [""] and names not in by_row:
         parser.error(f"--only goes with one of {', '.join(name for (name,) in by_row)}, alone")
     if arguments.methods != [""] and names not in by_method:

@@ -61,6 +61,7 @@ BENCHMARKS = {
             "peers.curves": "How does the error fall with gradients, and with rows?",
             "peers.known_modes": "What is gained by jumps between modes that are known?",
             "peers.coverage": "Are the reported errors right, and the verdicts?",
+            "peers.mode_jumping": "What is gained by NUTS with jumps between modes?",
             "peers.flights": "What is gained by minibatches on three million rows?",
         },
         "barriers.md": {

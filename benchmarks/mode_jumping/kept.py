@@ -1,4 +1,4 @@
-"""Figures kept as JSON beside the page, part by part and row by row, so that runs can be resumed."""
+"""Figures kept as JSON beside the page, row by row, so that runs can be resumed."""
 
 from __future__ import annotations
 
