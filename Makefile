@@ -26,7 +26,7 @@ lint: .venv-lint-$(VERSION)/ready
 	.venv-lint-$(VERSION)/bin/mypy
 
 docs: .venv-docs-$(VERSION)/ready
-	.venv-docs-$(VERSION)/bin/python -m pytest README.md docs/arviz.md docs/diagnose.md numpyro_contour
+	.venv-docs-$(VERSION)/bin/python -m pytest README.md docs/arviz.md docs/diagnose.md docs/several_modes.md numpyro_contour
 	.venv-docs-$(VERSION)/bin/sphinx-build --fail-on-warning -b html docs site
 
 docs-fresh:

@@ -81,7 +81,7 @@ def main(kernel_name: str, name: str, draws: int) -> None:
     ran = time.perf_counter()
     found = {"import": imported - began, "run": ran - imported, "modes": 1, "search": {}}
     if kernel_name != "NUTS":
-        known = kernel.modes_of(args, {})
+        known = kernel.modes_of(*args)
         found |= {"modes": len(known), "search": known.seconds, "gradients": known.gradients}
     # Imported here: it is not part of what is measured.
     from benchmarks.shared.processes import peak_bytes

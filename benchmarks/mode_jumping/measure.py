@@ -74,7 +74,7 @@ def run(
         before = _steps(mcmc)
         mcmc.run(random.key(seed), *args, **how, **data[1])
     jax.block_until_ready(mcmc.last_state)
-    found = kernel.modes_of(*data) if jumps else None
+    found = kernel.modes_of(*args, **data[1]) if jumps else None
     tries = _tries(mcmc)
     return Ran(
         mcmc,

@@ -71,7 +71,7 @@ def measure(name: str, jumps: bool, seed: int, draws: int) -> dict[str, Any]:
         exact, scale = np.transpose(list(posterior.reference.values()))
         found["error"] = float(np.abs((values.mean((0, 1)) - exact) / scale).max())
     if jumps:
-        known = ran.mcmc.sampler.modes_of((), how.get("kwargs", {}))
+        known = ran.mcmc.sampler.modes_of(**how.get("kwargs", {}))
         found |= {"modes": len(known), "search": known.seconds["search"]}
         found["of search"], found["verdict"] = known.gradients, diagnose(ran.mcmc).headline
     return found

@@ -26,7 +26,7 @@ def measure(number: int, seed: int, began: float, quick: bool) -> dict[str, Any]
     samples = {k: np.asarray(v) for k, v in ran.mcmc.get_samples(group_by_chain=True).items()}
     seconds = time.time() - began
     values = {name: np.asarray(f(samples), float) for name, f in case.quantities.items()}
-    known = ran.mcmc.sampler.modes_of(case.args, {})
+    known = ran.mcmc.sampler.modes_of(*case.args)
     report = diagnose(ran.mcmc)
     each = list(values.values())
     return {

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     key_nine, key_rows = random.split(random.key(arguments.seed))
 
     nine_job = demo_nine_modes.QUICK_JOB if quick else demo_nine_modes.JOB
-    nine = demo_nine_modes.run_both(nine_job, key_nine)
+    nine = demo_nine_modes.run_all(nine_job, key_nine)
     print(demo_nine_modes.describe(nine_job, nine), end="\n\n")
     nine_idata = to_inference_data(nine["ContourSGLD"].mcmc)
     print(diagnose(nine_idata), end="\n\n", flush=True)

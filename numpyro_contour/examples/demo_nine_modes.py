@@ -8,28 +8,35 @@ from typing import Any
 import jax
 import numpy as np
 from jax import random
+from numpyro.infer import NUTS
 
-from numpyro_contour import SGLD, ContourSGLD
+from numpyro_contour import SGLD, ContourSGLD, ModeJumping
 from numpyro_contour.examples import nine_modes
 from numpyro_contour.examples.demo_runs import Job, Result, describe_warmup, run
 from numpyro_contour.statistics.weights import kish_share
 
 JOB = Job(chains=8, warmup=100, draws=1000, num_steps=50)
 QUICK_JOB = Job(chains=4, warmup=100, draws=500, num_steps=50)
+JUMPING = "ModeJumping(NUTS)"
 
 
-def run_both(job: Job, key: jax.Array) -> dict[str, Result]:
-    """SGLD and ContourSGLD on the nine modes, from the same random positions in the square."""
+def run_all(job: Job, key: jax.Array) -> dict[str, Result]:
+    """The kernels on the nine modes, from the same random positions in the square."""
     key_start, key_run = random.split(key)
     start = random.uniform(key_start, (job.chains, 2), minval=-2.0, maxval=2.0)
     target: dict[str, Any] = {
         "potential_fn": nine_modes.potential,
         "energy": nine_modes.noisy_energy(variance=0.1),
     }
-    return {
+    results = {
         kernel.__name__: run(kernel(**target, num_steps=job.num_steps), job, key_run, start=start)
         for kernel in (SGLD, ContourSGLD)
     }
+    # Its energies have to be exact. It draws from the first step, and needs a longer warm-up of
+    # far fewer gradients.
+    jumping = ModeJumping(NUTS(potential_fn=nine_modes.potential))
+    its_job = job._replace(warmup=job.draws)
+    return results | {JUMPING: run(jumping, its_job, key_run, start=start)}
 
 
 def describe(job: Job, results: dict[str, Result]) -> str:
@@ -53,7 +60,9 @@ def describe(job: Job, results: dict[str, Result]) -> str:
     seconds = [result.seconds for result in results.values()]
     lines = [
         "Nine modes in two dimensions, noisy potential energies and gradients (variance 0.1)",
-        f"{job.chains} chains of {job.gradients:,} gradients each; the probability of each mode:",
+        f"{job.chains} chains of {job.gradients:,} gradients each; {JUMPING} has exact energies, "
+        f"and makes {job.draws:,} draws;",
+        "the probability of each mode:",
         "",
         "".join(f"{name:^26}" for name in masses),
     ]

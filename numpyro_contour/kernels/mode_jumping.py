@@ -31,7 +31,7 @@ from numpyro_contour.models.centring import centring_of
 from numpyro_contour.models.coordinates import constrained, decentred
 from numpyro_contour.models.loc_scale import decentred_sites
 from numpyro_contour.models.operands import on_operands, with_operands
-from numpyro_contour.models.same_data import checksum
+from numpyro_contour.models.same_data import checksum as number_of
 from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.search import polished, search
 
@@ -148,11 +148,19 @@ class ModeJumping(MCMCKernel):
         """Where exact potential energies come from."""
         return self._inner.source
 
-    def modes_of(self, args: tuple, kwargs: dict) -> ModeList | None:
-        """The modes that runs on these data use; None before they are known."""
+    def modes_of(self, *args: Any, **kwargs: Any) -> ModeList | None:
+        """The modes that runs on these data use.
+
+        Args:
+            *args: arguments of the model.
+            **kwargs: its keyword arguments.
+
+        Returns:
+            The `ModeList`; None before a run or `find_modes`.
+        """
         if isinstance(self._given, ModeList):
             return self._given
-        return self._found.get(checksum(args, kwargs))
+        return self._found.get(number_of(args, kwargs))
 
     @property
     def _sample_fn(self) -> Any:
@@ -194,7 +202,7 @@ class ModeJumping(MCMCKernel):
             init_params: an unconstrained position in which one more descent begins; a
                 `potential_fn` needs it. None (default) for none.
             most_gradients: no further round of descents begins after so many gradients. Defaults to
-                50,000.
+                50000.
             **kwargs: keyword arguments of the model.
 
         Returns:
@@ -213,7 +221,7 @@ class ModeJumping(MCMCKernel):
             given = rows_of("init_params", position, like, batched=False)
         how = partial(search, rng=generator_of(key), given=given, most_gradients=most)
         found = finder.find(how)
-        self._found[checksum(args, kwargs)] = found
+        self._found[number_of(args, kwargs)] = found
         return found
 
     def _like(self, init_params: Any, centring: Any, args: tuple, kwargs: dict) -> Any:
@@ -291,7 +299,7 @@ class ModeJumping(MCMCKernel):
             z = Decentred(state.z, centring) if centring else state.z
             how = self._search(rng_key, z, num_warmup, like)
             known = finder.find(partial(polished, given=given) if len(given) else how)
-            self._found[checksum(model_args, kwargs)] = known
+            self._found[number_of(model_args, kwargs)] = known
         assert known is not None
         tries = inner.first_tries() if self._tries is None else self._tries
         return first_state(known, inner, state, num_warmup, tries, init_params is None, centring)

@@ -183,6 +183,9 @@ class ModeList:
         Args:
             path: the file.
 
+        Returns:
+            The list.
+
         Raises:
             ValueError: it is not the file of a list of modes.
         """
@@ -224,7 +227,7 @@ class ModeList:
             ]
         if self.nowhere:
             ends = ", ".join(f"{why} ({n})" for why, n in self.nowhere.items())
-            lines.append(f"Ends that are no modes: {ends}.")
+            lines.append(f"Ends that are not modes: {ends}.")
         shown = self.coordinates[:_COLUMNS]
         names = ["mode", "mass", "energy", "descents", *shown]
         rows = [

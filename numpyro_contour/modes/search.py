@@ -19,6 +19,8 @@ FIRST_ROUND, ROUND = 64, 32
 _LITTLE = 0.01
 # And where less than this is in modes that one or two have ended in.
 _THIN = 0.1
+# A round looks at places by this share of the search's work, to choose where descents begin.
+_PLACES = 0.1
 # Descents that have not arrived go on so often.
 _ONWARDS = 2
 
@@ -76,7 +78,8 @@ def search(
         settled = directed and found.unseen(alone) < _LITTLE and found.thin(alone) < _THIN
         if settled or landscape.gradients > most_gradients:
             break
-        starts, directed = _further(found, flips, rng, given), True
+        places = int(_PLACES * most_gradients)
+        starts, directed = _further(found, flips, rng, given, places), True
     return _result(found)
 
 
@@ -101,7 +104,7 @@ def _down(found: KnownList, starts: np.ndarray) -> None:
 
 
 def _further(
-    found: KnownList, flips: Flips, rng: np.random.Generator, given: np.ndarray
+    found: KnownList, flips: Flips, rng: np.random.Generator, given: np.ndarray, places: int
 ) -> np.ndarray:
     """Where the descents of a further round begin."""
     shapes = [found.shapes[k] for k in np.flatnonzero(found.relevant)]
@@ -110,7 +113,7 @@ def _further(
         combinations(rng, part, shapes, flips),
         copies(rng, part, shapes),
         around(rng, part, shapes),
-        unexplained(rng, part, shapes, found.landscape),
+        unexplained(rng, part, shapes, found.landscape, places),
     ]
     rest = ROUND - sum(map(len, parts))
     again = given[rng.permutation(len(given))[: rest // 2]]

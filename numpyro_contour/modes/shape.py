@@ -245,7 +245,8 @@ def _along(
     sides = _APART * (scales[:, None] * directions).T
     _, gradients = landscape.at(np.concatenate([place + sides, place - sides]))
     count = len(sides)
-    return ((gradients[:count] - gradients[count:]) * scales / (2 * _APART)).T
+    with np.errstate(invalid="ignore"):  # of gradients that are not finite
+        return ((gradients[:count] - gradients[count:]) * scales / (2 * _APART)).T
 
 
 def _widths(

@@ -24,8 +24,6 @@ _FAR = 10.0
 _SAME, _APART, _TRIES_OF_COPIES = 1.0, 3.0, 8
 # Signs have to bring coordinates nearer by so much, in standard deviations.
 _NEARER = 0.5
-# Candidates for each place that known modes do not explain.
-_CANDIDATES = 32
 
 
 def anywhere(rng: np.random.Generator, number: int, size: int) -> np.ndarray:
@@ -46,29 +44,40 @@ def around(rng: np.random.Generator, number: int, shapes: Sequence[Shape]) -> np
     with :math:`\xi` standard normal, :math:`\log\gamma` uniform between 0 and log 16, and k any of
     the modes.
     """
-    chosen = rng.integers(len(shapes), size=number)
-    distance = _FURTHEST ** rng.uniform(size=(number, 1))
-    normal = rng.standard_normal((number, len(shapes[0].mean)))
-    return np.stack([shapes[k].placed(z) for k, z in zip(chosen, distance * normal)])
+    return _at_distances(rng, rng.uniform(size=number), shapes)
+
+
+def _at_distances(rng: np.random.Generator, way: np.ndarray, shapes: Sequence[Shape]) -> np.ndarray:
+    """Places around known modes, with log distances as shares of their largest."""
+    chosen = rng.integers(len(shapes), size=len(way))
+    normal = rng.standard_normal((len(way), len(shapes[0].mean)))
+    away = _FURTHEST ** way[:, None] * normal
+    return np.stack([shapes[k].placed(z) for k, z in zip(chosen, away)])
 
 
 def unexplained(
-    rng: np.random.Generator, number: int, shapes: Sequence[Shape], landscape: Landscape
+    rng: np.random.Generator,
+    number: int,
+    shapes: Sequence[Shape],
+    landscape: Landscape,
+    candidates: int,
 ) -> np.ndarray:
     r"""Of many places around known modes, those where the density is highest above theirs.
 
     .. math:: \arg\max_x\; -U(x) - \log \sum_k e^{-U_k - |F_k^{-1} (x - m_k)|^2 / 2}
 
-    A narrow mode draws descents from its neighbourhood only, which one place seldom hits. There
-    the density is much higher than that of the others.
+    at each of a number of distances. A narrow mode draws descents from its neighbourhood only,
+    which few places hit. There the density is much higher than that of the others. Tails that are
+    heavier than normal also are above, but at all places of one distance.
     """
-    candidates = around(rng, number * _CANDIDATES, shapes)
-    energies, _ = landscape.at(candidates)
-    known = np.stack([-k.energy - 0.5 * k.squares(candidates) for k in shapes])
+    each = max(candidates // number, 1)
+    way = (np.arange(number)[:, None] + rng.uniform(size=(number, each))) / number
+    places = _at_distances(rng, way.ravel(), shapes)
+    energies, _ = landscape.at(places)
+    known = np.stack([-k.energy - 0.5 * k.squares(places) for k in shapes])
     above = -energies - np.logaddexp.reduce(known, axis=0)
-    above = np.where(np.isfinite(above), above, -np.inf).reshape(number, _CANDIDATES)
-    places = candidates.reshape(number, _CANDIDATES, -1)
-    return places[np.arange(number), above.argmax(1)]
+    above = np.where(np.isfinite(above), above, -np.inf).reshape(number, each)
+    return places.reshape(number, each, -1)[np.arange(number), above.argmax(1)]
 
 
 def copies(rng: np.random.Generator, number: int, shapes: Sequence[Shape]) -> np.ndarray:

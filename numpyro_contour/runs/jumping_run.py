@@ -47,7 +47,7 @@ class JumpingRun(FinishedRun):
     @cached_property
     def mode_list(self) -> ModeList | None:
         """The modes that were known before the run; None in another process than the run's."""
-        return self.jumping.modes_of(self.model_args, self.model_kwargs)
+        return self.jumping.modes_of(*self.model_args, **self.model_kwargs)
 
     @property
     def shapes(self) -> ModeShapes | None:

@@ -105,7 +105,7 @@ def jobs_of(monkeypatch, *arguments):
         seen.extend([job.chains * job.gradients, nuts_draws])
         raise Begun
 
-    monkeypatch.setattr(demo_nine_modes, "run_both", nine)
+    monkeypatch.setattr(demo_nine_modes, "run_all", nine)
     monkeypatch.setattr(demo_rows, "run_all", rows)
     monkeypatch.setattr(demo_nine_modes, "describe", lambda *args: "")
     for name in ("to_inference_data", "diagnose"):

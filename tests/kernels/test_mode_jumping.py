@@ -126,7 +126,7 @@ def test_with_one_mode_all_is_that_of_the_inner_kernel_bit_for_bit(method):
     assert (state.adapt_state.step_size == last.adapt_state.step_size).all()
     assert (state.jumping, state.counts) == ((), ())
     assert not np.asarray(jumping.get_extra_fields()["mode"]).any()
-    assert len(jumping.sampler.modes_of((x, y), {})) == 1
+    assert len(jumping.sampler.modes_of(x, y)) == 1
     one = jax.tree.map(lambda leaf: leaf[0], state)
     text = NUTS(model).get_diagnostics_str(one.inner)
     assert jumping.sampler.get_diagnostics_str(one) == text
@@ -211,7 +211,7 @@ def test_positions_can_be_given_in_place_of_a_search():
     kernel = ModeJumping(NUTS(squared), modes={"a": jnp.array([1.2, -1.4])})
     mcmc = made(kernel, ROWS)
     assert_right(mass_of(mcmc), exact_mass(ROWS))
-    assert kernel.modes_of((ROWS,), {}).descents == 2
+    assert kernel.modes_of(ROWS).descents == 2
     # The one that is given alone is the only one that is known.
     kernel = ModeJumping(NUTS(squared), modes={"a": jnp.array([1.2])})
     assert made(kernel, ROWS, warmup=20, draws=10).last_state.jumping == ()
