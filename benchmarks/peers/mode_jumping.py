@@ -12,6 +12,7 @@ from benchmarks.mode_jumping import (
     coverage,
     first_runs,
     invariance,
+    narrow,
     one_mode,
     outcomes,
     posteriors,
@@ -28,6 +29,7 @@ PARTS = {
     "one mode": one_mode,
     "coverage": coverage,
     "invariance": invariance,
+    "narrow": narrow,
     "annealed": annealed,
 }
 #: those of the quick form: the others start processes that import all packages again
