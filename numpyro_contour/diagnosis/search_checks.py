@@ -27,7 +27,7 @@ def unseen_modes(evidence: Evidence) -> list[Verdict]:
     if not number:
         words = f"None of {descents} descents ended in a mode: nothing is known of others."
         return [unknown(name, words)]
-    unseen = float(group["unseen_mass"].values)
+    unseen, left_out = (float(group[n].values) for n in ("unseen_mass", "left_out_mass"))
     if np.isnan(unseen):
         return [unknown(name, "The modes were given: nothing is known of others.")]
     words = (
@@ -35,6 +35,9 @@ def unseen_modes(evidence: Evidence) -> list[Verdict]:
         f"by a single one. As many again would add {unseen:.1%} of the mass (limit "
         f"{_MOST_UNSEEN:.0%})."
     )
+    if left_out > _MOST_UNSEEN:
+        words += f" Chains jump between the heaviest: the others have {left_out:.1%} of the mass."
+    unseen = max(unseen, left_out)
     is_bad = unseen > _MOST_UNSEEN
     walks = _walks(evidence)
     if is_bad and walks >= _WALKS:

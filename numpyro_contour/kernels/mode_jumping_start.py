@@ -22,8 +22,10 @@ from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.mode_shapes import mode_shapes
 from numpyro_contour.modes.tries import Point, first_plan, no_counts
 
-# Modes between which chains jump at most, in few and in many coordinates.
-_MOST_MODES, _MOST_OF_MANY, _MANY = 32, 16, 250
+# Modes between which chains jump at most: all labellings of five components, but fewer where a mode
+# has many coordinates. The largest number of elements of all their factors; the fewest modes.
+_MOST_MODES, _ELEMENTS, _FEWEST_MODES = 128, 130_000, 32
+_MOST_OF_MANY, _MANY = 16, 250
 # How much less than the heaviest one a mode may weigh, in nats, in many coordinates.
 _UNCERTAIN = 5.0
 # A chain that starts by itself begins in one of so many modes.
@@ -57,8 +59,10 @@ def first_state(
     if len(known) < 2 or not tries:
         first: Any = np.zeros(chains, np.int32)
         return ModeJumpingState(state, first, (), (), centring)
-    many = known.mean.shape[1] > _MANY
-    known = known.heaviest(_MOST_OF_MANY if many else _MOST_MODES)
+    size = known.mean.shape[1]
+    many = size > _MANY
+    most = min(_MOST_MODES, max(_FEWEST_MODES, _ELEMENTS // size**2))
+    known = known.heaviest(_MOST_OF_MANY if many else most)
     log_mass = known.log_integral
     if many:  # the volumes of such modes are uncertain by several nats
         log_mass = np.maximum(log_mass, log_mass.max() - _UNCERTAIN)

@@ -19,8 +19,9 @@ FIRST_ROUND, ROUND = 64, 32
 _LITTLE = 0.01
 # And where less than this is in modes that one or two have ended in.
 _THIN = 0.1
-# A round looks at places by this share of the search's work, to choose where descents begin.
-_PLACES = 0.1
+# A round looks at places to choose where descents begin: at few, or where the search would end at as
+# many as are this share of its work. So many such rounds find something new at most.
+_FEW_PLACES, _PLACES, _LOOKS = 256, 0.1, 3
 # Descents that have not arrived go on so often.
 _ONWARDS = 2
 
@@ -42,7 +43,7 @@ class Search:
     #: all descents, and those that ended in no mode, by why
     descents: int
     nowhere: dict[str, int]
-    #: descents that ended in a mode of which nothing else has told
+    #: modes in which a single descent ended and of which nothing else has told
     alone: int
     #: the mass that as many descents again would add, as a share of what is known; NaN where the
     #: modes were given
@@ -68,18 +69,20 @@ def search(
     found = KnownList(landscape)
     size = landscape.size
     starts = np.concatenate([given, anywhere(rng, FIRST_ROUND - len(given), size)])
-    directed = False
+    looked_with: list[int] = []
     while True:
         _down(found, starts)
-        if not found.shapes:
+        if not found.shapes or landscape.gradients > most_gradients:
             break
         flips, share = found.flips()
         alone = found.alone(flips, share)
-        settled = directed and found.unseen(alone) < _LITTLE and found.thin(alone) < _THIN
-        if settled or landscape.gradients > most_gradients:
-            break
-        places = int(_PLACES * most_gradients)
-        starts, directed = _further(found, flips, rng, given, places), True
+        number, places = len(found.shapes), _FEW_PLACES
+        if found.unseen(alone) < _LITTLE and found.thin(alone) < _THIN:
+            if number in looked_with or len(looked_with) == _LOOKS:
+                break
+            looked_with.append(number)
+            places = int(_PLACES * most_gradients)
+        starts = _further(found, flips, rng, given, places)
     return _result(found)
 
 
@@ -137,7 +140,7 @@ def _result(found: KnownList) -> Search:
         flips,
         found.descents,
         dict(found.nowhere),
-        int(alone.sum()),
+        int((alone & found.relevant).sum()),
         found.unseen(alone),
         found.landscape.gradients,
     )

@@ -9,6 +9,7 @@ import xarray as xr
 
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.vectors import coordinate_names
+from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.moves import MOVES
 from numpyro_contour.runs.bridges_to_modes import masses_by_bridges
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -86,9 +87,9 @@ def modes_dataset(run: FinishedRun, log_weights: np.ndarray) -> xr.Dataset | Non
 
 def search_dataset(run: FinishedRun) -> xr.Dataset | None:
     """The search for modes before a run as the group `mode_search`; None where there was none."""
-    found = run.mode_list
-    if found is None:
+    if not isinstance(run, JumpingRun) or run.mode_list is None:
         return None
+    found = run.mode_list
     values = {
         "mass_by_normal": (("known_mode",), found.mass),
         "energy": (("known_mode",), found.energy),
@@ -96,10 +97,18 @@ def search_dataset(run: FinishedRun) -> xr.Dataset | None:
         "all_descents": ((), found.descents),
         "new_modes": ((), found.alone),
         "unseen_mass": ((), found.unseen),
+        "left_out_mass": ((), _left_out(run, found)),
         "gradients": ((), found.gradients),
     }
     nowhere = {"nowhere": json.dumps(found.nowhere), "seconds": json.dumps(found.seconds)}
     return xr.Dataset(values, {"known_mode": np.arange(len(found))}, nowhere)
+
+
+def _left_out(run: JumpingRun, found: ModeList) -> float:
+    """The mass of modes that were found and are too many to jump between, by their normals."""
+    if run.shapes is None or run.last.jumping.plan.flips.inside.shape[-2]:
+        return 0.0  # chains do not jump, or get there by blocks of coordinates
+    return float(found.mass[run.shapes.number :].sum())
 
 
 def _between(known: KnownModes, counts: np.ndarray) -> np.ndarray:

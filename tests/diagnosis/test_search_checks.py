@@ -9,7 +9,7 @@ from numpyro_contour.diagnosis.search_checks import modes_by_chain, unseen_modes
 from numpyro_contour.diagnosis.step_checks import divergences, guard
 
 
-def evidence(labels, unseen=0.0, walks=0.0, modes=2, **stats):
+def evidence(labels, unseen=0.0, walks=0.0, modes=2, left_out=0.0, **stats):
     """Groups of a run whose draws were in these modes, (chains, draws)."""
     labels = np.asarray(labels)
     search = xr.Dataset(
@@ -17,6 +17,7 @@ def evidence(labels, unseen=0.0, walks=0.0, modes=2, **stats):
             "all_descents": ((), 96),
             "new_modes": ((), 3),
             "unseen_mass": ((), unseen),
+            "left_out_mass": ((), left_out),
             "descents": (("known_mode",), np.full(modes, 10)),
         }
     )
@@ -41,6 +42,12 @@ def test_modes_that_may_be_missing(unseen, walks, outcome):
     if outcome != "not checked":
         assert "96 descents found 2 modes, 3 of them by a single one" in found.finding
     assert ("parts of larger modes" in found.finding) == (walks > 0)
+
+
+def test_modes_that_are_too_many_to_jump_between():
+    (found,) = unseen_modes(evidence(MIXED, unseen=0.01, left_out=0.3))
+    assert found.outcome == "bad"
+    assert "the others have 30.0% of the mass" in found.finding
 
 
 def test_descents_that_end_nowhere_tell_nothing():
