@@ -97,13 +97,9 @@ def flips_of(means: np.ndarray, sds: np.ndarray, log_mass: np.ndarray) -> Flips:
         for i, one in enumerate(places):
             for other in places[:i]:
                 add(inside, signature == one, signature == other)
-    pairs = [(labels[:, i] != labels[:, j], i, j) for i in range(count) for j in range(i)]
-    blocks = [inside for inside, _, _ in found.values()]
-    few = [pair for pair in pairs if 0 < pair[0].sum() <= _FEW * changes.sum()]
-    few = [pair for pair in few if not _is_union(pair[0], blocks)]
-    few.sort(key=lambda pair: (pair[0].sum(), -weights[pair[1]] - weights[pair[2]]))
     numbers = np.arange(count)
-    for inside, i, j in few[: 4 * _MOST_FLIPS]:
+    blocks = np.array([inside for inside, _, _ in found.values()], bool).reshape(-1, size)
+    for inside, i, j in _telling_pairs(labels, blocks, weights)[: 4 * _MOST_FLIPS]:
         if len(found) >= _MOST_FLIPS:
             break
         add(inside, numbers == i, numbers == j)
@@ -139,10 +135,28 @@ def fitting(
     return (rises < _RISE + _RISE_A_COORDINATE * means.shape[1]).mean(1)
 
 
-def _is_union(inside: np.ndarray, blocks: list[np.ndarray]) -> bool:
-    """Whether coordinates are those of some of the blocks together."""
-    parts = [block for block in blocks if not (block & ~inside).any()]
-    return bool(parts) and bool((np.any(parts, axis=0) == inside).all())
+def _telling_pairs(
+    labels: np.ndarray, blocks: np.ndarray, weights: np.ndarray
+) -> list[tuple[np.ndarray, int, int]]:
+    """Pairs of modes that differ in few coordinates, and in others than blocks together.
+
+    Those that differ in the fewest come first, of these the heaviest.
+    """
+    i, j = np.tril_indices(len(weights), -1)
+    apart, which = np.unique(labels.T[i] != labels.T[j], axis=0, return_inverse=True)
+    number = apart.sum(1)
+    telling = (number > 0) & (number <= _FEW * (labels.max(1) > 0).sum())
+    telling &= np.array([not _is_union(inside, blocks) for inside in apart])
+    kept = np.flatnonzero(telling[which.ravel()])
+    i, j, which = i[kept], j[kept], which.ravel()[kept]
+    order = np.lexsort((-weights[i] - weights[j], number[which]))
+    return [(apart[which[n]], int(i[n]), int(j[n])) for n in order]
+
+
+def _is_union(inside: np.ndarray, blocks: np.ndarray) -> bool:
+    """Whether coordinates are those of some of the blocks, (B, d), together."""
+    parts = blocks[~(blocks & ~inside).any(1)]
+    return len(parts) > 0 and bool((parts.any(0) == inside).all())
 
 
 def _clusters(means: np.ndarray, sds: np.ndarray) -> np.ndarray:

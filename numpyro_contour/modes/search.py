@@ -19,8 +19,8 @@ FIRST_ROUND, ROUND = 64, 32
 _LITTLE = 0.01
 # And where less than this is in modes that one or two have ended in.
 _THIN = 0.1
-# A round looks at places to choose where descents begin: at few, or where the search would end at as
-# many as are this share of its work. So many such rounds find something new at most.
+# A round looks at places to choose where descents begin: at few, or where the search would end at
+# as many as are this share of its work. So many such rounds find something new at most.
 _FEW_PLACES, _PLACES, _LOOKS = 256, 0.1, 3
 # Descents that have not arrived go on so often.
 _ONWARDS = 2
