@@ -69,7 +69,7 @@ def flips_of(means: np.ndarray, sds: np.ndarray, log_mass: np.ndarray) -> Flips:
         >>> from numpyro_contour.modes.blocks import flips_of
         >>> corners = 3.0 * np.array([[-1, -1], [1, -1], [-1, 1]])
         >>> flips_of(corners, np.ones((3, 2)), np.zeros(3)).inside.tolist()
-        [[True, False], [False, True]]
+        [[False, True], [True, False]]
     """
     count, size = means.shape
     found: dict[tuple, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}

@@ -8,7 +8,8 @@ import numpy as np
 
 from numpyro_contour.modes.blocks import Flips, fitting, flips_of, places_of
 from numpyro_contour.modes.landscape import Landscape, Places
-from numpyro_contour.modes.shape import MOST_DENSE, NoMode, Shape, shape_at
+from numpyro_contour.modes.shape import MOST_DENSE, SLOPE, NoMode, Shape, shape_at
+from numpyro_contour.modes.valleys import lower_places
 
 # Two bottoms are one where neither shape has the other farther away, in standard deviations: two
 # normals have two modes only where they are two apart.
@@ -54,32 +55,47 @@ class KnownList:
             Where descents are to go on that have not arrived yet, (n, d).
         """
         self.descents += len(ends.energy)
-        onwards = []
+        onwards: list[np.ndarray] = []
+        doubtful: list[Shape] = []
+        ended: list[int] = []
         for number in np.argsort(np.where(np.isfinite(ends.energy), ends.energy, np.inf)):
             end = ends.only(number)
             if not (np.isfinite(end.energy) and np.isfinite(end.position).all()):
                 self._lost("not finite")
                 continue
-            known = self._explaining(end)
+            known = self._explaining(end, self.shapes)
             if known is not None:
                 self.counts[known] += 1
                 continue
-            scales = self.shapes[0].sds if self.shapes else None
+            known = self._explaining(end, doubtful)
+            if known is not None:
+                ended[known] += 1
+                continue
+            scales = next((one.sds for one in (*self.shapes, *doubtful)), None)
             shape = shape_at(self.landscape, end, scales, last)
             if isinstance(shape, NoMode):
                 self._lost(shape.why)
                 onwards.append(shape.onwards)
-            else:
+            elif shape.softest is None:
                 self._take_up(shape)
+            else:
+                doubtful.append(shape)
+                ended.append(1)
+        for shape, count, lower in zip(doubtful, ended, lower_places(self.landscape, doubtful)):
+            if lower is None:
+                self._take_up(shape, count)
+            else:
+                self._lost(SLOPE, count)
+                onwards.append(np.repeat(lower[None], count, 0))
         return np.concatenate(onwards) if onwards else np.empty((0, self.landscape.size))
 
-    def _lost(self, why: str) -> None:
-        self.nowhere[why] = self.nowhere.get(why, 0) + 1
+    def _lost(self, why: str, count: int = 1) -> None:
+        self.nowhere[why] = self.nowhere.get(why, 0) + count
 
-    def _explaining(self, end: Places) -> int | None:
-        """The known mode whose normal explains an end, near its bottom."""
+    def _explaining(self, end: Places, shapes: list[Shape]) -> int | None:
+        """The mode, of these, whose normal explains an end near its bottom."""
         stopped = _STOPPED + _STOPPED_A_COORDINATE * self.landscape.size
-        for number, shape in enumerate(self.shapes):
+        for number, shape in enumerate(shapes):
             square = float(shape.squares(end.position))
             rise = float(end.energy) - shape.energy
             rounding = 16 * self.landscape.epsilon * abs(shape.energy)
@@ -88,17 +104,20 @@ class KnownList:
                 return number
         return None
 
-    def _take_up(self, shape: Shape) -> None:
-        """Count a shape as a known mode, which it may replace, or as a new one."""
+    def _take_up(self, shape: Shape, count: int = 1) -> None:
+        """Count the descents that ended in a shape to a known mode, or as a new one.
+
+        A shape may replace the known one.
+        """
         there = np.array([k.squares(shape.mean) for k in self.shapes])
         here = np.array([shape.squares(k.mean) for k in self.shapes])
         same = np.flatnonzero(np.maximum(there, here) < _NEAR**2)
         number = int(same[0]) if same.size else self._without_barrier(shape, there, here)
         if number is None:
             self.shapes.append(shape)
-            self.counts.append(1)
+            self.counts.append(count)
             return
-        self.counts[number] += 1
+        self.counts[number] += count
         # The lower bottom is the mode's; another one is where a descent has stopped early.
         if shape.energy < self.shapes[number].energy:
             self.shapes[number] = shape

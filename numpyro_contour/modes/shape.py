@@ -33,14 +33,9 @@ _CLOSER = 0.1
 # A rise is about half a nat within these, and is looked for so often, by at most this factor each.
 _LOW, _HALF, _HIGH = 0.2, 0.5, 1.25
 _LOOKS, _STRETCH = 20, 4.0
-
-# Where curvatures differ by this factor a descent may rest on the floor of a valley.
-_BENT = 1e-4
-# From a bottom it goes so many standard deviations along the softest directions, and after so many
-# evaluations that lead back to the floor of a valley energies there must not be so much lower.
-_STRIDE, _SOFTEST, _RELAXED, _LOWER = 2.0, 3, 25, 0.05
-# How often it goes on along a valley.
-_STRIDES = 20
+# Where curvatures differ by this factor a descent may rest on the floor of a valley, along so many
+# of the softest directions.
+_BENT, _SOFTEST = 1e-4, 3
 
 #: why an end of a descent is no mode
 SLOPE, SADDLE, FLAT, EDGE = "still falls", "saddle", "flat", "edge"
@@ -59,6 +54,9 @@ class Shape(NamedTuple):
     log_volume: float
     #: the energy at m in nats
     energy: float
+    #: a standard deviation in each of the softest directions, (d, r), where m may only be on the
+    #: floor of a valley; None elsewhere
+    softest: np.ndarray | None = None
 
     @property
     def log_integral(self) -> float:
@@ -182,21 +180,18 @@ def shape_at(
     widths = _widths(landscape, mean, energy, steps)
     if widths is None:
         return NoMode(FLAT, none)
-    if values[0] < _BENT * top:
-        lower = _along_valley(landscape, mean, energy, steps * widths)
-        if lower is not None:
-            return NoMode(SLOPE, lower[None])
+    softest = (steps * widths)[:, :_SOFTEST] if values[0] < _BENT * top else None
     sds = widths / np.sqrt(values)
     if directions.shape[1] < landscape.size:
         width = 1 / np.sqrt(other)
         parts: Any = width * scales, directions, sds / width
         factor: Any = LowRank(*parts)
         log_volume = np.log(factor.scales).sum() + np.log(factor.stretches).sum()
-        return Shape(mean, factor, None, float(log_volume), energy)
+        return Shape(mean, factor, None, float(log_volume), energy, softest)
     log_volume = np.log(scales).sum() + np.log(sds).sum()
     factor = scales[:, None] * (directions * sds) @ directions.T
     inverse = (directions / sds) @ (directions.T / scales)
-    return Shape(mean, factor, inverse, float(log_volume), energy)
+    return Shape(mean, factor, inverse, float(log_volume), energy, softest)
 
 
 def _curvatures(landscape: Landscape, end: Places, scales: np.ndarray) -> _Curvatures | None:
@@ -275,33 +270,6 @@ def _widths(
             between = np.sqrt(low[left] * high[left])
         widths[left] = np.where(bracketed, between, by_square)
     return None
-
-
-def _along_valley(
-    landscape: Landscape, mean: np.ndarray, energy: float, steps: np.ndarray
-) -> np.ndarray | None:
-    """A lower place farther along the valley that a mode seems to be in; None at its bottom.
-
-    Descents come to rest on the floor of a long and bent valley, where the slope along it is lost
-    in rounding beside that of its walls.
-
-    Args:
-        landscape: the energies.
-        mean: the bottom.
-        energy: the energy there.
-        steps: a standard deviation in each direction, the widest first, (d, r).
-    """
-    away = _STRIDE * steps[:, :_SOFTEST].T
-    least = max(_LOWER, 16 * landscape.epsilon * abs(energy))
-    last, here, starts = mean, mean, np.concatenate([mean + away, mean - away])
-    for _ in range(_STRIDES):
-        found = landscape.descend(starts, _RELAXED)
-        best = int(np.argmin(np.where(np.isfinite(found.energy), found.energy, np.inf)))
-        if not found.energy[best] < energy - least:
-            break
-        last, here, energy = here, found.position[best], float(found.energy[best])
-        starts = here + np.array([[0.5], [1.0], [2.0]]) * (here - last)
-    return None if here is mean else here
 
 
 def _rises(landscape: Landscape, mean: np.ndarray, energy: float, moves: np.ndarray) -> np.ndarray:

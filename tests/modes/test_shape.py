@@ -3,18 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from landscapes import end_at, landscape_of
+from landscapes import end_at, landscape_of, place
 
 from numpyro_contour.core.arrays.factors import LowRank
-from numpyro_contour.modes.landscape import Places
 from numpyro_contour.modes.shape import EDGE, FLAT, SADDLE, SLOPE, NoMode, shape_at
-
-
-def place(landscape, x):
-    """A place that a descent might have ended in."""
-    x = np.atleast_1d(np.asarray(x, float))
-    energy, gradient = landscape.at(x[None])
-    return Places(x, energy[0], gradient[0], np.ones_like(x), np.array(True))
 
 
 def normal_of(size, condition, seed=0):
@@ -81,18 +73,6 @@ def test_ends_that_are_no_modes_say_why():
     np.testing.assert_allclose(slope.onwards, [[0.0]], atol=1e-3)
     assert why(lambda x: 0.5 * x[0] ** 2 + 0 * x[1], [0.0, 0.0]).why == FLAT
     assert why(lambda x: jnp.sqrt(-(x[0] ** 2)), [0.0]).why == EDGE
-
-
-def test_the_floor_of_a_bent_valley_is_no_mode():
-    def valley(x):  # walls of width .001, and 12 nats down along the floor
-        return 0.5 * ((x[1] - x[0] ** 2) / 1e-3) ** 2 + 0.5 * (x[0] - 6) ** 2
-
-    landscape = landscape_of(valley, 2)
-    # The slope along the floor, where a descent in single precision rests.
-    on_floor = place(landscape, [1.0, 1.0])._replace(gradient=np.zeros(2))
-    found = shape_at(landscape, on_floor)
-    assert isinstance(found, NoMode)
-    assert found.onwards[0, 0] > 2
 
 
 def test_a_shape_of_low_rank_has_volume_and_directions():
