@@ -166,6 +166,87 @@ MUTANTS = [
             ("jnp.where(is_first, second, ", "jnp.where(is_first, jnp.max(values, 0), "),
         )
     ),
+    # modes
+    *(
+        Mutant("modes/moves.py", old, new, "modes/test_moves.py")
+        for old, new in (
+            ("towards = modes.log_volume - log_share", "towards = -log_share"),
+            ("- jnp.log1p(-jnp.exp(log_share))", ""),
+            ("returns = (aim == _ANY) | (there.mode == aim)", "returns = aim >= _ANY"),
+            ("jax.nn.logsumexp(here.log_densities), _ANY", "0 * here.log_densities[0], _ANY"),
+            (
+                "jnp.log(sd[second]) - jnp.log(sd[first])",
+                "jnp.log(sd[first]) - jnp.log(sd[second])",
+            ),
+            ("returns = jnp.argmin(distances(there)) == second", "returns = second < 2"),
+        )
+    ),
+    *(
+        Mutant("modes/learning.py", old, new, "modes/test_learning.py")
+        for old, new in (
+            ("found = variance / (number * ", "found = variance / (1 * "),
+            ("second - middle[:, :, None] * middle[:, None, :]", "second"),
+            ("jnp.minimum(wanted, affordable)", "wanted"),
+            ("1 / (mass @ (1 / modes.sds[:, places] ** 2))", "mass @ modes.sds[:, places] ** 2"),
+            ("jnp.where(enough, tail, modes.tail)", "modes.tail"),
+            ("lessons.visits + _DRAWS_OF_MASSES * before", "lessons.visits"),
+        )
+    ),
+    *(
+        Mutant(f"modes/{place}.py", old, new, f"modes/{tests}.py")
+        for place, old, new, tests in (
+            ("blocks", "rises < _RISE", "rises < 1e9", "test_blocks_of_coordinates"),
+            ("known_list", "np.maximum(there, here) <", "np.minimum(there, here) <", "test_search"),
+            ("known_list", "<= _LEAST_BARRIER + rounding", "<= -1e9", "test_search"),
+            ("known_list", "once & ~(by_block.all(0) & rest)", "once", "test_search"),
+            (
+                "known_list",
+                "shape.energy < self.shapes[number]",
+                "np.inf < self.shapes[number]",
+                "test_search",
+            ),
+            ("search", "len(looked_with) == _LOOKS", "len(looked_with) == 0", "test_search"),
+            ("starts", "- np.logaddexp.reduce(known, axis=0)", "", "test_search"),
+            ("starts", "place = signs * shapes", "place = shapes", "test_search"),
+            ("shape", "values[0] < _FALLS_AWAY * top", "values[0] < -top * 1e9", "test_shape"),
+            ("shape", "log_volume = np.log(scales).sum() + ", "log_volume = ", "test_shape"),
+            ("valleys", "lowest[number] = here[number]", "here[number]", "test_valleys"),
+            ("descent", "~jnp.all(walk.rests)", "~jnp.any(walk.rests)", "test_batches_of_descents"),
+        )
+    ),
+    *(
+        Mutant(place, old, new, f"kernels/test_mode_jumping.py {more}".strip())
+        for place, old, new, more in (
+            (
+                "modes/tries.py",
+                "jnp.exp(jnp.minimum(log_ratio, 0.0))",
+                "1.0",
+                "modes/test_moves.py",
+            ),
+            ("modes/tries.py", "(numbers == begins.mode)", "(numbers == -1)", "output"),
+            (
+                "kernels/jump_step.py",
+                "random.fold_in(chain.rng_key, _OF_TRIES)",
+                "chain.rng_key",
+                "",
+            ),
+            ("kernels/jump_step.py", "jnp.where(in_warmup, 0, n)", "n", "output"),
+            ("kernels/jump_step.py", "lax.cond(in_warmup, teach,", "lax.cond(True, teach,", ""),
+            ("kernels/mode_jumping_start.py", "if len(known) < 2 or", "if", ""),
+        )
+    ),
+    Mutant(
+        "runs/modes_group.py",
+        "found.mass[run.shapes.number :]",
+        "found.mass[:0]",
+        "output/test_mode_jumping_runs.py",
+    ),
+    Mutant(
+        "diagnosis/search_checks.py",
+        "unseen = max(unseen, left_out)",
+        "pass",
+        "diagnosis/test_search_checks.py",
+    ),
     *(
         Mutant("core/samplers/known_modes.py", old, new, "core/samplers/test_known_modes.py")
         for old, new in (

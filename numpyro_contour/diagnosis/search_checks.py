@@ -8,11 +8,13 @@ from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
 from numpyro_contour.statistics.errors import weighted_ess, weighted_rhat
 
-# As many descents again may add so much mass.
+# The most mass that as many descents again may add.
 _MOST_UNSEEN = 0.05
-# Where the kernel itself leaves a mode in so many draws, "modes" are parts of larger ones.
+# If the kernel itself leaves modes in more than this share of the draws, they are parts of larger
+# ones.
 _WALKS = 0.01
-# Modes of so much mass are compared from chain to chain, by R-hat and by independent draws a chain.
+# Modes of at least this mass are compared from chain to chain, by R-hat and by independent draws a
+# chain.
 _SIZEABLE, _LARGEST_RHAT, _FEWEST_EFFECTIVE = 0.05, 1.05, 25
 
 

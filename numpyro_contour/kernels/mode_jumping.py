@@ -164,7 +164,7 @@ class ModeJumping(MCMCKernel):
 
     @property
     def _sample_fn(self) -> Any:
-        # NumPyro initialises a kernel anew at every run where this is None.
+        # NumPyro initialises a kernel again at every run if this is None.
         chosen = next(iter(self._recentred.values()), self._inner)
         return getattr(chosen.kernel, "_sample_fn", None)
 
@@ -201,8 +201,7 @@ class ModeJumping(MCMCKernel):
             *args: arguments of the model.
             init_params: an unconstrained position in which one more descent begins; a
                 `potential_fn` needs it. None (default) for none.
-            most_gradients: no further round of descents begins after so many gradients. Defaults to
-                50000.
+            most_gradients: the gradients after which no further round of descents begins. Defaults to 50000.
             **kwargs: keyword arguments of the model.
 
         Returns:

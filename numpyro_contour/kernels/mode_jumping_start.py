@@ -28,7 +28,7 @@ _MOST_MODES, _ELEMENTS, _FEWEST_MODES = 128, 130_000, 32
 _MOST_OF_MANY, _MANY = 16, 250
 # How much less than the heaviest one a mode may weigh, in nats, in many coordinates.
 _UNCERTAIN = 5.0
-# A chain that starts by itself begins in one of so many modes.
+# A chain that starts by itself begins in one of this number of modes.
 _MOST_STARTS = 8
 # Makes another key out of that of the inner kernel.
 _OF_START = 0x73746172

@@ -16,11 +16,11 @@ from numpyro_contour.modes.landscape import Landscape
 _LEAST_MODES = 3
 # The most places of a block between which it is moved, and the most moves in all.
 _MOST_PLACES, _MOST_FLIPS = 6, 256
-# A flip leads from a mode to another one if the place is at most so many nats higher, at all and
-# for each coordinate. So many modes are tried.
+# The number of modes from which a flip is tried. It leads to another mode if the energy is at most
+# this much higher there, in nats, at all and for each coordinate.
 _TRIED = 8
 _RISE, _RISE_A_COORDINATE = 8.0, 0.5
-# Pairs of modes that differ in at most this share of the coordinates tell a block too.
+# Pairs of modes that differ in at most this share of the coordinates show a block too.
 _FEW = 0.5
 
 
@@ -49,10 +49,10 @@ class Flips(NamedTuple):
 
 
 def flips_of(means: np.ndarray, sds: np.ndarray, log_mass: np.ndarray) -> Flips:
-    """The flips that a list of modes tells of, the most likely ones to be of use first.
+    """The flips that a list of modes shows, the most useful ones first.
 
     Coordinates that change together from mode to mode are one block, with a place for each cluster
-    of modes. Two modes that differ in few coordinates tell that these are a block as well.
+    of modes. Two modes that differ in few coordinates show that these are a block as well.
 
     Args:
         means: of the modes, (K, d).

@@ -19,11 +19,11 @@ from numpyro_contour.modes.lbfgs import (
     try_step,
 )
 
-# A descent rests if the energy has fallen by less than this in so many evaluations, and the model
+# A descent rests if the energy has fallen by less than this in 8 evaluations, and the model
 # of L-BFGS promises no more: in nats, for each coordinate and at least. What the model promises is
 # not enough, since a few pairs know little of a long valley.
 _FALL_A_COORDINATE, _FALL, _EVALUATIONS = 1e-4, 1e-3, 8
-# Falls of so many roundings of the energy are no falls.
+# Falls of fewer roundings of the energy than this are no falls.
 _ROUNDINGS = 8
 
 #: `(position, data) -> (potential energy, gradient)` of one position, (d,)

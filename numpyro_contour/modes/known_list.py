@@ -15,20 +15,20 @@ from numpyro_contour.modes.valleys import lower_places
 # normals have two modes only where they are two apart.
 _NEAR = 2.0
 # An end that is no farther from a bottom, in squared standard deviations for each coordinate and at
-# all, is explained by that mode if its energy is the normal's, within so many nats and this share
+# all, is explained by that mode if its energy is the normal's within a number of nats and a share
 # of the rise.
 _STOPPED_A_COORDINATE, _STOPPED = 0.5, 2.0
 _EXPLAINED, _SHARE = 0.7, 0.2
 # Places on the way between two bottoms, and the height in nats above both that is a barrier: lower
 # ones hold no chain up, and the straight way through a bent valley has one.
 _ON_THE_WAY, _LEAST_BARRIER = 14, 1.0
-# A flip is used if it leads from so many of the modes to another one; where all do, modes are
-# combinations.
+# A flip is used if it leads from this share of the modes to another one. If it does from nearly
+# all, modes are combinations.
 _FITS, _ALWAYS_FITS = 0.25, 0.9
 # Known modes that an end is compared with by the way there.
 _COMPARED = 3
-# Modes that are so many nats lighter than the heaviest one do not matter. Volumes of shapes of low
-# rank are less certain, by so many nats for each coordinate.
+# Modes that are lighter than the heaviest one by more nats than this do not matter. Volumes of
+# shapes of low rank are less certain, by a number of nats for each coordinate.
 _IRRELEVANT, _UNCERTAIN = 12.0, 0.03
 
 
@@ -157,10 +157,10 @@ class KnownList:
         return flips.only(used), share[used]
 
     def alone(self, flips: Flips, share: np.ndarray) -> np.ndarray:
-        """Which modes a single descent has told of, (K,).
+        """Which modes were found by a single descent, (K,).
 
         Where flips lead from every mode to another one, modes are combinations of places, and those
-        of places that other modes have too are told of by these.
+        of places that other modes have too were found by these.
 
         Args:
             flips: those that lead from mode to mode.
@@ -189,7 +189,7 @@ class KnownList:
         of the estimate of Good and Toulmin, with each mode counted by its mass.
 
         Args:
-            alone: which modes a single descent has told of, (K,).
+            alone: which modes were found by a single descent, (K,).
 
         Source: Good (1953), *The population frequencies of species and the estimation of population
         parameters*; Good and Toulmin (1956).
@@ -200,12 +200,12 @@ class KnownList:
         return float(np.exp(log_mass[alone] - np.logaddexp.reduce(log_mass)).sum())
 
     def thin(self, alone: np.ndarray) -> float:
-        """The share of the known mass in modes that at most two descents have told of.
+        """The share of the known mass in modes that at most two descents have found.
 
         Where this is not small yet, that no mode was seen once only may be chance.
 
         Args:
-            alone: which modes a single descent has told of, (K,).
+            alone: which modes were found by a single descent, (K,).
         """
         few = alone | (np.array(self.counts) == 2)
         log_mass = self.log_mass

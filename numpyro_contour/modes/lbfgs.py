@@ -47,7 +47,7 @@ class Lbfgs(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A place, and what an evaluation has told of it."""
+    """A place, and its energy and gradient."""
 
     #: (d,)
     position: jax.Array
@@ -155,7 +155,7 @@ def learn_from(
     curved = finite & (product * relative > _LEAST_CURVATURE * jnp.abs(slope))
     curved &= jnp.isfinite(product)
 
-    # A pair scales the next direction anew: what steps below rounding have grown to is too far.
+    # A pair scales the next direction again: what steps below rounding have grown to is too far.
     grown = curved & (memory.stretch > _LONGEST)
     longer = _LONGER * jnp.where(grown, 1.0, memory.stretch)
     shorter = jnp.where(taken, 1.0, _SHORTER * memory.stretch)

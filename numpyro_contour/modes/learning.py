@@ -23,13 +23,13 @@ from numpyro_contour.modes.tries import Plan, TryLessons, no_tries
 _CHANGES = 0.5
 # The least share of a move that might be of use.
 _LEAST_SHARE = 0.1
-# Of draws that depend on each other so many count as independent; fewer than this teach nothing.
+# The share of the draws that count as independent; fewer than this number teach nothing.
 _INDEPENDENT, _FEWEST = 0.5, 10.0
 # Where modes are combinations, draws that are farther out than this, in squared standard deviations
 # for each coordinate and at all, are of another one that is not known.
 _FAR_A_COORDINATE, _FAR = 4.0, 20.0
 _LEAST_VARIANCE = 1e-4
-# Masses that a search has found count as so many draws.
+# The number of draws that masses from a search count as.
 _DRAWS_OF_MASSES = 50.0
 
 
@@ -122,8 +122,8 @@ def learnt(plan: Plan, lessons: Lessons, finds_tries: bool) -> Plan:
     gain = of_tries.gain / jnp.maximum(of_tries.tries, 1.0)
     share = gain / jnp.maximum(jnp.sum(gain), jnp.finfo(gain.dtype).tiny)
     share = jnp.where(jnp.isfinite(plan.log_share), jnp.maximum(share, _LEAST_SHARE), 0.0)
-    told = jnp.sum(gain) > 0
-    log_share = jnp.where(told, jnp.log(share / jnp.sum(share)), plan.log_share)
+    known = jnp.sum(gain) > 0
+    log_share = jnp.where(known, jnp.log(share / jnp.sum(share)), plan.log_share)
     tries = plan.tries
     if finds_tries:
         chance = of_tries.changes / jnp.maximum(jnp.sum(of_tries.tries), 1.0)

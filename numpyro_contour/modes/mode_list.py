@@ -46,7 +46,7 @@ class ModeList:
             combinations.
         descents: how many there were.
         nowhere: those that ended in no mode, by why.
-        alone: those that ended in a mode that nothing else has told of.
+        alone: those that ended in a mode that nothing else has found.
         unseen: the mass that as many descents again would add, as a share of what is known; NaN
             where modes were given.
         gradients: evaluations of energy and gradient that the search took.

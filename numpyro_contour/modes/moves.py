@@ -1,7 +1,7 @@
 r"""Moves from one known mode to another: pure functions of a key, a position and the modes.
 
 Each is a `Move` to a position that is tried. The density of x is kept if it is accepted with
-probability :math:`\min(1, e^{U(x) - U(y)} f)` with f the factor that the move tells.
+probability :math:`\min(1, e^{U(x) - U(y)} f)` with f a factor that the move gives.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from numpyro_contour.modes.mode_shapes import (
     standardised,
 )
 
-# Affine maps aim at a mode by this power of its mass, and not less than by a factor of so many e:
-# chains have to come into small modes and out again.
+# Affine maps aim at a mode by this power of its mass, and not less than by a factor with this
+# logarithm: chains have to come into small modes and out again.
 _EVENNESS, _LEAST = 0.5, -5.0
 
 #: names of the moves, in the order of their shares

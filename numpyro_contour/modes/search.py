@@ -19,10 +19,10 @@ FIRST_ROUND, ROUND = 64, 32
 _LITTLE = 0.01
 # And where less than this is in modes that one or two have ended in.
 _THIN = 0.1
-# A round looks at places to choose where descents begin: at few, or where the search would end at
-# as many as are this share of its work. So many such rounds find something new at most.
+# A round looks at places to choose where descents begin: at few, or if the search would end, at a
+# number that is this share of its work. The most rounds of the second kind that find something new.
 _FEW_PLACES, _PLACES, _LOOKS = 256, 0.1, 3
-# Descents that have not arrived go on so often.
+# How often descents go on that have not arrived.
 _ONWARDS = 2
 
 
@@ -43,7 +43,7 @@ class Search:
     #: all descents, and those that ended in no mode, by why
     descents: int
     nowhere: dict[str, int]
-    #: modes in which a single descent ended and of which nothing else has told
+    #: modes that a single descent found, and nothing else
     alone: int
     #: the mass that as many descents again would add, as a share of what is known; NaN where the
     #: modes were given
@@ -61,7 +61,7 @@ def search(
         landscape: its energies.
         rng: where descents begin is drawn from it.
         given: further places where descents of the first round begin, (n, d).
-        most_gradients: no further round begins after so many evaluations.
+        most_gradients: the number of evaluations after which no further round begins.
 
     Returns:
         The `Search`, with the modes of more mass first.

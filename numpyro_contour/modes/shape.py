@@ -15,7 +15,7 @@ import numpy as np
 from numpyro_contour.core.arrays.factors import LowRank
 from numpyro_contour.modes.landscape import Landscape, Places
 
-#: up to so many coordinates a shape is a matrix
+#: the most coordinates of a shape that is a matrix
 MOST_DENSE = 250
 # Directions that are told apart where it is not, and rounds in which they are found.
 _DIRECTIONS, _POWERS = 24, 4
@@ -30,11 +30,12 @@ _LEAST_CURVATURE, _FALLS_AWAY = 1e-6, -1e-3
 _FALL_A_COORDINATE, _LEAST_FALL = 0.02, 0.25
 # Of that, what it may be where the descent can go on.
 _CLOSER = 0.1
-# A rise is about half a nat within these, and is looked for so often, by at most this factor each.
+# A rise is about half a nat within these. The most steps that look for it, and the largest factor
+# of each.
 _LOW, _HALF, _HIGH = 0.2, 0.5, 1.25
 _LOOKS, _STRETCH = 20, 4.0
-# Where curvatures differ by this factor a descent may rest on the floor of a valley, along so many
-# of the softest directions.
+# If curvatures differ by this factor a descent may rest on the floor of a valley. The number of the
+# softest directions that are kept to look along it.
 _BENT, _SOFTEST = 1e-4, 3
 
 #: why an end of a descent is no mode
@@ -174,7 +175,7 @@ def shape_at(
         there = (end.position + move)[None]
         if landscape.at(there)[0][0] < end.energy - most:
             return NoMode(SLOPE, there)
-        # On a kink the slope of one side tells nothing of the bottom.
+        # On a kink the slope of one side says nothing about the bottom.
         move, fall = np.zeros_like(move), 0.0
     mean, energy = end.position + move, float(end.energy - fall)
     widths = _widths(landscape, mean, energy, steps)
@@ -277,6 +278,6 @@ def _rises(landscape: Landscape, mean: np.ndarray, energy: float, moves: np.ndar
     energies, _ = landscape.at(np.concatenate([mean + moves, mean - moves]))
     both = (energies - energy).reshape(2, -1)
     finite = np.isfinite(both)
-    # Where one side is beyond an edge, the other one tells.
+    # If one side is beyond an edge, the other one counts.
     rises = np.where(finite, both, 0.0).sum(0) / np.maximum(finite.sum(0), 1)
     return np.where(finite.any(0), rises, np.inf)

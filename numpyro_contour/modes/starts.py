@@ -13,16 +13,16 @@ from numpyro_contour.modes.shape import Shape
 
 # The width of NumPyro's own starts, and the largest standard deviation of starts beyond them.
 _NUMPYROS, _WIDEST = 2.0, 30.0
-# So many times as far from a mode as its draws at most.
+# The largest distance from a mode, in multiples of that of its draws.
 _FURTHEST = 16.0
 # Energies and log volumes of copies are so near; energies of float32 are rounded.
 _ALIKE, _ROUNDING = 0.1, 1e-5
 # Coordinates that are farther apart, in standard deviations, are of no copy, however far.
 _FAR = 10.0
 # Coordinates that are nearer are the same. Places whose same coordinates are all nearer to those of
-# a known mode are in it, in standard deviations. So many are looked at for each that is wanted.
+# a known mode are in it, in standard deviations. The number looked at for each that is wanted.
 _SAME, _APART, _TRIES_OF_COPIES = 1.0, 3.0, 8
-# Signs have to bring coordinates nearer by so much, in standard deviations.
+# Signs have to bring coordinates nearer by this distance, in standard deviations.
 _NEARER = 0.5
 
 

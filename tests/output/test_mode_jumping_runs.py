@@ -26,6 +26,7 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
+from numpyro_contour.kernels import mode_jumping_start
 from numpyro_contour.statistics.arviz_versions import to_datasets
 
 CHAINS, DRAWS = 4, 500
@@ -192,6 +193,17 @@ def test_chains_that_were_not_told_of_a_mode_are_not_trusted():
     given = driver(ModeJumping(NUTS(model), modes={"x": CENTRES[:1]}), 200)
     given.run(random.key(0), Y)
     assert diagnose(given)["unseen modes"].outcome == "not checked"
+
+
+def test_modes_that_are_too_many_to_jump_between_are_told_of(monkeypatch):
+    monkeypatch.setattr(mode_jumping_start, "_MOST_MODES", 2)
+    centres = np.array([-6.0, 0.0, 6.0], np.float32)
+    kernel = ModeJumping(NUTS(potential_fn=lambda x: -jax.nn.logsumexp(-0.5 * (x - centres) ** 2)))
+    made = driver(kernel, 200)
+    made.run(random.key(0), init_params=jnp.zeros(CHAINS))
+    found = to_datasets(to_inference_data(made))
+    assert float(found["mode_search"]["left_out_mass"]) == pytest.approx(1 / 3, abs=0.01)
+    assert diagnose(made)["unseen modes"].outcome == "bad"
 
 
 @pytest.mark.slow
