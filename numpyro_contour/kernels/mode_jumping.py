@@ -201,7 +201,8 @@ class ModeJumping(MCMCKernel):
             *args: arguments of the model.
             init_params: an unconstrained position in which one more descent begins; a
                 `potential_fn` needs it. None (default) for none.
-            most_gradients: the gradients after which no further round of descents begins. Defaults to 50000.
+            most_gradients: gradients after which no further round of descents begins. Defaults to
+                50000.
             **kwargs: keyword arguments of the model.
 
         Returns:
