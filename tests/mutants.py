@@ -243,8 +243,8 @@ MUTANTS = [
     ),
     Mutant(
         "diagnosis/search_checks.py",
-        "unseen = max(unseen, left_out)",
-        "pass",
+        "is_bad or too_many",
+        "is_bad",
         "diagnosis/test_search_checks.py",
     ),
     *(

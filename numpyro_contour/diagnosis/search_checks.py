@@ -37,10 +37,9 @@ def unseen_modes(evidence: Evidence) -> list[Verdict]:
         f"by a single one. As many again would add {unseen:.1%} of the mass (limit "
         f"{_MOST_UNSEEN:.0%})."
     )
-    if left_out > _MOST_UNSEEN:
+    too_many, is_bad = left_out > _MOST_UNSEEN, unseen > _MOST_UNSEEN
+    if too_many:
         words += f" Chains jump between the heaviest: the others have {left_out:.1%} of the mass."
-    unseen = max(unseen, left_out)
-    is_bad = unseen > _MOST_UNSEEN
     walks = _walks(evidence)
     if is_bad and walks >= _WALKS:
         is_bad = False
@@ -52,7 +51,8 @@ def unseen_modes(evidence: Evidence) -> list[Verdict]:
         "Search for longer before the run, `kernel.find_modes(key, ..., most_gradients=)`. Where "
         "there are many shallow modes, as in a field with kinks, take `ContourSGLD`."
     )
-    return [verdict(name, unseen, _MOST_UNSEEN, is_bad, words, advice)]
+    figure = max(unseen, left_out)
+    return [verdict(name, figure, _MOST_UNSEEN, is_bad or too_many, words, advice)]
 
 
 def _walks(evidence: Evidence) -> float:

@@ -156,9 +156,9 @@ def test_a_narrow_mode_is_found_by_places_that_the_known_one_does_not_explain():
         narrow = -0.5 * jnp.sum((x - centre) ** 2) / 0.09 - 5 * np.log(0.3)
         return -jnp.logaddexp(-0.5 * x @ x, narrow)
 
-    # 85 of 100 searches find it; where no round looks at many places 5 do.
+    # 36 of 40 searches find it, and none of 40 if no round looks at many places.
     found = [len(found_in(potential, 5, seed=seed).shapes) for seed in range(4)]
-    assert found.count(2) >= 2
+    assert found.count(2) >= 3
 
 
 def test_given_places_are_polished_without_a_search():

@@ -197,7 +197,7 @@ def test_chains_that_were_not_told_of_a_mode_are_not_trusted():
 
 def test_modes_that_are_too_many_to_jump_between_are_told_of(monkeypatch):
     monkeypatch.setattr(mode_jumping_start, "_MOST_MODES", 2)
-    centres = np.array([-6.0, 0.0, 6.0], np.float32)
+    centres = np.array([-20.0, 0.0, 20.0], np.float32)
     kernel = ModeJumping(NUTS(potential_fn=lambda x: -jax.nn.logsumexp(-0.5 * (x - centres) ** 2)))
     made = driver(kernel, 200)
     made.run(random.key(0), init_params=jnp.zeros(CHAINS))
