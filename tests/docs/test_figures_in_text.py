@@ -343,6 +343,19 @@ def a_theta_that_chains_share():
     yield f"up to {words} times nearer to the exact one"
 
 
+def jumping(part):
+    """Rows of a part of the benchmark of `ModeJumping`, by name."""
+    found = json.loads((ROOT / "docs" / "peers" / "mode-jumping.json").read_text())
+    return found[part]
+
+
+def price_of_a_search():
+    rows = jumping("one mode").values()
+    assert all(row["same"] for row in rows)
+    longer = [ours - theirs for theirs, ours in (row["seconds"] for row in rows)]
+    yield f"a first run up to {int(np.ceil(max(longer)))} s longer"
+
+
 CLAIMS = {
     "README.md": [
         cost_of_contour,
@@ -364,6 +377,7 @@ CLAIMS = {
         formula_of_plain_noise,
     ],
     "docs/diagnose.md": [limits_of_the_partition, crossings_by_noise, papers_settings],
+    "docs/several_modes.md": [price_of_a_search],
     "docs/when_not.md": [peers_on_one_mode, cost_of_contour],
 }
 
