@@ -125,7 +125,7 @@ def text(rows: dict[str, dict[str, Any]]) -> str:
             " / ".join(f"{value:.3f}" for value in row["error"]) if "error" in row else "",
             f"{row['faultless']} of {PAIRS}",
         ]
-        for name, row in rows.items()
+        for name, row in ((name, rows[name]) for name in (*MODELS, *GYM) if name in rows)
     ]
     return (
         "### Where there is one mode\n\nThe posteriors of posteriordb that come with the package, "

@@ -89,7 +89,7 @@ def text(rows: dict[str, dict[str, Any]]) -> str:
         f"{SEEDS} seeds, whole processes. The probabilities are those of the first seed, and "
         "beside them the exact ones; the error is the largest of all seeds; effective draws are "
         "those of the probability that has the fewest. `Alone` are descents that ended in a mode "
-        "of which nothing else knew.\n\n"
+        "that nothing else had found.\n\n"
         + markdown_table(
             [
                 *("model", "modes", "alone", "probabilities", "exact", "error"),
