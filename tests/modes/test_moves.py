@@ -74,7 +74,8 @@ def wrong_modes(tails=(0, 1, 3)):
 def some_flips():
     """Flips of single coordinates, that lead somewhere now and then."""
     corners = np.array([[0.0, 0, 0], [7, 0, 0], [0, -6, 0], [7, -6, 0]])
-    flips = flips_of(corners, np.ones((4, 3)), np.zeros(4))
+    sds = np.where(corners > 0, 1.5, np.where(corners < 0, 0.7, 1.0))
+    flips = flips_of(corners, sds, np.zeros(4))
     return Flips(*(x.astype(np.float32) if x.dtype.kind == "f" else x for x in flips))
 
 
