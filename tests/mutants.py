@@ -40,6 +40,11 @@ class Mutant(NamedTuple):
     tests: str
 
 
+def mutants_of(place, tests, *changes):
+    """Mutants of one place that the same tests should see, by their old and new texts."""
+    return [Mutant(place, old, new, tests) for old, new in changes]
+
+
 MUTANTS = [
     # arrays
     Mutant("core/arrays", "(13, 15, 26, 6)", "(13, 15, 26, 7)", "core/arrays"),
@@ -103,24 +108,22 @@ MUTANTS = [
         "gradient, step, log_ratio",
         "core/samplers/test_adjusted.py",
     ),
-    *(
-        Mutant("core/diffusions/leapfrog.py", old, new, "core/samplers/test_adjusted.py")
-        for old, new in (
-            ("a**2 - b**2", "b**2 - a**2"),
-            ("jnp.where(accepted, a, -b)", "jnp.where(accepted, a, b)"),
-            ("attempt.level * jnp.exp(-log_ratio)", "attempt.level * jnp.exp(log_ratio)"),
-            ("jnp.sqrt(1 - c**2) * r", "(1 - c) * r"),
-        )
+    *mutants_of(
+        "core/diffusions/leapfrog.py",
+        "core/samplers/test_adjusted.py",
+        ("a**2 - b**2", "b**2 - a**2"),
+        ("jnp.where(accepted, a, -b)", "jnp.where(accepted, a, b)"),
+        ("attempt.level * jnp.exp(-log_ratio)", "attempt.level * jnp.exp(log_ratio)"),
+        ("jnp.sqrt(1 - c**2) * r", "(1 - c) * r"),
     ),
-    *(
-        Mutant("adaptation/copies.py", old, new, "adaptation/test_copies.py")
-        for old, new in (
-            ("signs[second] * modes.mean", "modes.mean"),
-            (".at[:, orders[second]]", ".at[:, jnp.argsort(orders[second])]"),
-            ("modes.known & far &", "modes.known &"),
-            ("(away < SAME) &", "(away < 10) &"),
-            ("(random.uniform(of_moving) < _OFTEN)", "True"),
-        )
+    *mutants_of(
+        "adaptation/copies.py",
+        "adaptation/test_copies.py",
+        ("signs[second] * modes.mean", "modes.mean"),
+        (".at[:, orders[second]]", ".at[:, jnp.argsort(orders[second])]"),
+        ("modes.known & far &", "modes.known &"),
+        ("(away < SAME) &", "(away < 10) &"),
+        ("(random.uniform(of_moving) < _OFTEN)", "True"),
     ),
     Mutant(
         "kernels/all_chains.py",
@@ -128,69 +131,64 @@ MUTANTS = [
         "number > plan.last(TUNE) + 1)",
         "adaptation/test_narrow_modes.py",
     ),
-    *(
-        Mutant("adaptation/narrow_modes.py", old, new, "adaptation/test_narrow_modes.py")
-        for old, new in (
-            ("(made > _LEAST_SHARE * tried)", "True"),
-            ("(made >= _FEWEST_JUMPS)", "True"),
-            ("heaviest - _LIGHTER)", "heaviest - 2 * _LIGHTER)"),
-            ("modes.known & found.is_normal", "modes.known"),
-            ("modes.inverse @ axes.T", "modes.inverse @ axes"),
-            ("axes.T) * jnp.sqrt(tuning.preconditioner)", "axes.T)"),
-            ("largest = temperature *", "largest ="),
-        )
+    *mutants_of(
+        "adaptation/narrow_modes.py",
+        "adaptation/test_narrow_modes.py",
+        ("(made > _LEAST_SHARE * tried)", "True"),
+        ("(made >= _FEWEST_JUMPS)", "True"),
+        ("heaviest - _LIGHTER)", "heaviest - 2 * _LIGHTER)"),
+        ("modes.known & found.is_normal", "modes.known"),
+        ("modes.inverse @ axes.T", "modes.inverse @ axes"),
+        ("axes.T) * jnp.sqrt(tuning.preconditioner)", "axes.T)"),
+        ("largest = temperature *", "largest ="),
     ),
-    *(
-        Mutant("adaptation/found_modes.py", old, new, "adaptation/test_modes.py")
-        for old, new in (
-            ("_EVENNESS * found.log_mass", "found.log_mass"),
-            ("turned @ original.factor", "original.factor"),
-            ("rises[2]) - np.log(of_normal)", "rises[2])"),
-            ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
-            ("apart = ~(barrier <= _LEAST_BARRIER + rounding)", "apart = ~(barrier > 1e30)"),
-            (
-                "moves = -times(turned, here.gradient)",
-                "moves = -times(modes.factor, here.gradient)",
-            ),
-            ("near = squares < APART**2", "near = squares < jnp.inf"),
-        )
+    *mutants_of(
+        "adaptation/found_modes.py",
+        "adaptation/test_modes.py",
+        ("_EVENNESS * found.log_mass", "found.log_mass"),
+        ("turned @ original.factor", "original.factor"),
+        ("rises[2]) - np.log(of_normal)", "rises[2])"),
+        ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),
+        ("apart = ~(barrier <= _LEAST_BARRIER + rounding)", "apart = ~(barrier > 1e30)"),
+        (
+            "moves = -times(turned, here.gradient)",
+            "moves = -times(modes.factor, here.gradient)",
+        ),
+        ("near = squares < APART**2", "near = squares < jnp.inf"),
     ),
-    *(
-        Mutant("adaptation/mode_slots.py", old, new, "adaptation/test_mode_slots.py")
-        for old, new in (
-            ("needed & ~all_needed, jnp.inf", "False, jnp.inf"),
-            ("| (adds & ~all_needed)", ""),
-            ("(log_mass > least_mass) & jnp.any(", "jnp.any("),
-            ("- modes.mean.shape[-1] / 2", ""),
-            ("all_needed, jnp.max(log_mass), ", "all_needed, log_mass[slot], "),
-            ("jnp.where(is_first, second, ", "jnp.where(is_first, jnp.max(values, 0), "),
-        )
+    *mutants_of(
+        "adaptation/mode_slots.py",
+        "adaptation/test_mode_slots.py",
+        ("needed & ~all_needed, jnp.inf", "False, jnp.inf"),
+        ("| (adds & ~all_needed)", ""),
+        ("(log_mass > least_mass) & jnp.any(", "jnp.any("),
+        ("- modes.mean.shape[-1] / 2", ""),
+        ("all_needed, jnp.max(log_mass), ", "all_needed, log_mass[slot], "),
+        ("jnp.where(is_first, second, ", "jnp.where(is_first, jnp.max(values, 0), "),
     ),
     # modes
-    *(
-        Mutant("modes/moves.py", old, new, "modes/test_moves.py")
-        for old, new in (
-            ("towards = modes.log_volume - log_share", "towards = -log_share"),
-            ("- jnp.log1p(-jnp.exp(log_share))", ""),
-            ("returns = (aim == _ANY) | (there.mode == aim)", "returns = aim >= _ANY"),
-            ("jax.nn.logsumexp(here.log_densities), _ANY", "0 * here.log_densities[0], _ANY"),
-            (
-                "jnp.log(sd[second]) - jnp.log(sd[first])",
-                "jnp.log(sd[first]) - jnp.log(sd[second])",
-            ),
-            ("returns = jnp.argmin(distances(there)) == second", "returns = second < 2"),
-        )
+    *mutants_of(
+        "modes/moves.py",
+        "modes/test_moves.py",
+        ("towards = modes.log_volume - log_share", "towards = -log_share"),
+        ("- jnp.log1p(-jnp.exp(log_share))", ""),
+        ("returns = (aim == _ANY) | (there.mode == aim)", "returns = aim >= _ANY"),
+        ("jax.nn.logsumexp(here.log_densities), _ANY", "0 * here.log_densities[0], _ANY"),
+        (
+            "jnp.log(sd[second]) - jnp.log(sd[first])",
+            "jnp.log(sd[first]) - jnp.log(sd[second])",
+        ),
+        ("returns = jnp.argmin(distances(there)) == second", "returns = second < 2"),
     ),
-    *(
-        Mutant("modes/learning.py", old, new, "modes/test_learning.py")
-        for old, new in (
-            ("found = variance / (number * ", "found = variance / (1 * "),
-            ("second - middle[:, :, None] * middle[:, None, :]", "second"),
-            ("jnp.minimum(wanted, affordable)", "wanted"),
-            ("1 / (mass @ (1 / modes.sds[:, places] ** 2))", "mass @ modes.sds[:, places] ** 2"),
-            ("jnp.where(enough, tail, modes.tail)", "modes.tail"),
-            ("lessons.visits + _DRAWS_OF_MASSES * before", "lessons.visits"),
-        )
+    *mutants_of(
+        "modes/learning.py",
+        "modes/test_learning.py",
+        ("found = variance / (number * ", "found = variance / (1 * "),
+        ("second - middle[:, :, None] * middle[:, None, :]", "second"),
+        ("jnp.minimum(wanted, affordable)", "wanted"),
+        ("1 / (mass @ (1 / modes.sds[:, places] ** 2))", "mass @ modes.sds[:, places] ** 2"),
+        ("jnp.where(enough, tail, modes.tail)", "modes.tail"),
+        ("lessons.visits + _DRAWS_OF_MASSES * before", "lessons.visits"),
     ),
     *(
         Mutant(f"modes/{place}.py", old, new, f"modes/{tests}.py")
@@ -247,44 +245,40 @@ MUTANTS = [
         "is_bad",
         "diagnosis/test_search_checks.py",
     ),
-    *(
-        Mutant("core/samplers/known_modes.py", old, new, "core/samplers/test_known_modes.py")
-        for old, new in (
-            ("towards = modes.log_volume - log_share", "towards = -log_share"),
-            ("towards = modes.log_volume - log_share", "towards = modes.log_volume"),
-            ("returns & (jnp.sum(", "(jnp.sum("),
-            ("log_others(origin) - log_others(target)", "0.0"),
-        )
+    *mutants_of(
+        "core/samplers/known_modes.py",
+        "core/samplers/test_known_modes.py",
+        ("towards = modes.log_volume - log_share", "towards = -log_share"),
+        ("towards = modes.log_volume - log_share", "towards = modes.log_volume"),
+        ("returns & (jnp.sum(", "(jnp.sum("),
+        ("log_others(origin) - log_others(target)", "0.0"),
     ),
-    *(
-        Mutant("core/samplers/one_coordinate.py", old, new, "core/samplers/test_one_coordinate.py")
-        for old, new in (
-            ("jnp.log(s[target]) - jnp.log(s[origin]),", "0.0 * s[0],"),
-            ("(distances(moved)[target] < distances(moved)[origin]) & jnp", "jnp"),
-            ("jnp.sum(modes.known) >= LEAST_MODES", "jnp.sum(modes.known) > 1"),
-            ("s[target] / s[origin] * (x", "(x"),
-            ("jnp.max(low, 0) > jnp.min(high, 0))", "jnp.max(low, 0) > -jnp.inf)"),
-        )
+    *mutants_of(
+        "core/samplers/one_coordinate.py",
+        "core/samplers/test_one_coordinate.py",
+        ("jnp.log(s[target]) - jnp.log(s[origin]),", "0.0 * s[0],"),
+        ("(distances(moved)[target] < distances(moved)[origin]) & jnp", "jnp"),
+        ("jnp.sum(modes.known) >= LEAST_MODES", "jnp.sum(modes.known) > 1"),
+        ("s[target] / s[origin] * (x", "(x"),
+        ("jnp.max(low, 0) > jnp.min(high, 0))", "jnp.max(low, 0) > -jnp.inf)"),
     ),
-    *(
-        Mutant("core/samplers/within_mode.py", old, new, "core/samplers/test_within_mode.py")
-        for old, new in (
-            ("Map(there, size * log_scale,", "Map(there, log_scale,"),
-            ("== number\n    return Map", ">= 0\n    return Map"),
-            ("z - 2 * along", "z - along"),
-            ("jnp.sort(sds, -1)", "sds"),
-            ("jnp.where(known, ordered, 0.0)", "ordered"),
-        )
+    *mutants_of(
+        "core/samplers/within_mode.py",
+        "core/samplers/test_within_mode.py",
+        ("Map(there, size * log_scale,", "Map(there, log_scale,"),
+        ("== number\n    return Map", ">= 0\n    return Map"),
+        ("z - 2 * along", "z - along"),
+        ("jnp.sort(sds, -1)", "sds"),
+        ("jnp.where(known, ordered, 0.0)", "ordered"),
     ),
-    *(
-        Mutant("adaptation/unexplained.py", old, new, "adaptation/test_unexplained.py")
-        for old, new in (
-            ("/ temperature - known", "/ temperature"),
-            ("return -energy_at(place) / temperature", "return -energy_at(place)"),
-            ("jnp.isfinite(above)", "~jnp.isnan(above)"),
-            ("_FURTHEST ** random", "_FURTHEST * random"),
-            ("times(modes.factor[which], normal)", "normal"),
-        )
+    *mutants_of(
+        "adaptation/unexplained.py",
+        "adaptation/test_unexplained.py",
+        ("/ temperature - known", "/ temperature"),
+        ("return -energy_at(place) / temperature", "return -energy_at(place)"),
+        ("jnp.isfinite(above)", "~jnp.isnan(above)"),
+        ("_FURTHEST ** random", "_FURTHEST * random"),
+        ("times(modes.factor[which], normal)", "normal"),
     ),
     Mutant(
         "kernels/jumping.py",
@@ -292,14 +286,13 @@ MUTANTS = [
         "further_out(key, places, found.modes), places)",
         "adaptation/test_unexplained.py",
     ),
-    *(
-        Mutant("adaptation/further_out.py", old, new, "adaptation/test_further_out.py")
-        for old, new in (
-            ("places + sign * factor", "places + factor"),
-            ("~jnp.eye(chains, dtype=bool)", "jnp.ones((chains, chains), bool)"),
-            ("_FURTHEST ** random", "_FURTHEST * random"),
-            ("broadcast_to(modes.known,", "broadcast_to(modes.known < 0,"),
-        )
+    *mutants_of(
+        "adaptation/further_out.py",
+        "adaptation/test_further_out.py",
+        ("places + sign * factor", "places + factor"),
+        ("~jnp.eye(chains, dtype=bool)", "jnp.ones((chains, chains), bool)"),
+        ("_FURTHEST ** random", "_FURTHEST * random"),
+        ("broadcast_to(modes.known,", "broadcast_to(modes.known < 0,"),
     ),
     Mutant(
         "core/samplers/jumps.py",
@@ -307,26 +300,24 @@ MUTANTS = [
         "whole &= whole",
         "core/samplers/test_within_mode.py",
     ),
-    *(
-        Mutant("core/samplers/jumps.py", old, new, "core/samplers/test_known_modes.py")
-        for old, new in (
-            ("(old - found.energy) / safe", "(found.energy - old) / safe"),
-            ("+ here - there", ""),
-            ("log_ratio -= 0.5 * noise", "log_ratio -= 0.0 * noise"),
-            ("old, noise = own.energy, own.noise", "old, noise = own.energy, 0.0"),
-            ("old, noise = own.energy, own.noise", "noise = own.noise"),
-            ("noise += found.noise", "noise += 0.0"),
-            ("log_ratio -= 0.5 * noise", "log_ratio -= 1.0 * noise"),
-            ("if jax.tree.leaves(memory)", "if not jax.tree.leaves(memory)"),
-        )
+    *mutants_of(
+        "core/samplers/jumps.py",
+        "core/samplers/test_known_modes.py",
+        ("(old - found.energy) / safe", "(found.energy - old) / safe"),
+        ("+ here - there", ""),
+        ("log_ratio -= 0.5 * noise", "log_ratio -= 0.0 * noise"),
+        ("old, noise = own.energy, own.noise", "old, noise = own.energy, 0.0"),
+        ("old, noise = own.energy, own.noise", "noise = own.noise"),
+        ("noise += found.noise", "noise += 0.0"),
+        ("log_ratio -= 0.5 * noise", "log_ratio -= 1.0 * noise"),
+        ("if jax.tree.leaves(memory)", "if not jax.tree.leaves(memory)"),
     ),
-    *(
-        Mutant("core/samplers/adjusted.py", old, new, "core/samplers/test_adjusted.py")
-        for old, new in (
-            ("energy) / tau", "energy) / tau**2"),
-            ("+ log_flattening - ", "- log_flattening + "),
-            ("flattening_at(energy)", "flattening_at(chain.potential_energy)"),
-        )
+    *mutants_of(
+        "core/samplers/adjusted.py",
+        "core/samplers/test_adjusted.py",
+        ("energy) / tau", "energy) / tau**2"),
+        ("+ log_flattening - ", "- log_flattening + "),
+        ("flattening_at(energy)", "flattening_at(chain.potential_energy)"),
     ),
     *(
         Mutant(place, old, new, "kernels/test_adjusted_kernels.py")
@@ -432,39 +423,35 @@ MUTANTS = [
         "(variance[:-1] + variance[1:])",
         "core/samplers",
     ),
-    *(
-        Mutant("core/samplers/replica_exchange.py", old, new, "core/samplers")
-        for old, new in (
-            ("& both_moved & ~has_swapped,", "& both_moved,"),
-            ("(number // swap_window) % 2", "number % 2"),
-            ("(number % swap_window == 0)", "(number % 2 == 0)"),
-            ("walkers=walkers)", "walkers=state.walkers)"),
-        )
+    *mutants_of(
+        "core/samplers/replica_exchange.py",
+        "core/samplers",
+        ("& both_moved & ~has_swapped,", "& both_moved,"),
+        ("(number // swap_window) % 2", "number % 2"),
+        ("(number % swap_window == 0)", "(number % 2 == 0)"),
+        ("walkers=walkers)", "walkers=state.walkers)"),
     ),
-    *(
-        Mutant("core/samplers/walkers.py", old, new, "core/samplers/test_walkers.py")
-        for old, new in (
-            ("walkers.heading[coldest] == _DOWN", "walkers.heading[coldest] != _UP"),
-            ("heading[hottest] == _UP", "heading[hottest] != _DOWN"),
-            ("at[0], at[-1]", "at[-1], at[0]"),
-        )
+    *mutants_of(
+        "core/samplers/walkers.py",
+        "core/samplers/test_walkers.py",
+        ("walkers.heading[coldest] == _DOWN", "walkers.heading[coldest] != _UP"),
+        ("heading[hottest] == _UP", "heading[hottest] != _DOWN"),
+        ("at[0], at[-1]", "at[-1], at[0]"),
     ),
-    *(
-        Mutant("statistics/ladders.py", old, new, "statistics/test_ladders.py")
-        for old, new in (
-            (".sum(-1)) * window", ".sum(-1))"),
-            ("** window", "* 1"),
-            ("2.0 if rejected", "1.0 if rejected"),
-            ("np.log(ladder)", "ladder"),
-        )
+    *mutants_of(
+        "statistics/ladders.py",
+        "statistics/test_ladders.py",
+        (".sum(-1)) * window", ".sum(-1))"),
+        ("** window", "* 1"),
+        ("2.0 if rejected", "1.0 if rejected"),
+        ("np.log(ladder)", "ladder"),
     ),
-    *(
-        Mutant("diagnosis/ladder_checks.py", old, new, "diagnosis/test_ladder_checks.py")
-        for old, new in (
-            ("_FEWEST_TRIPS and evidence", "_FEWEST_TRIPS or evidence"),
-            ("- counted[:, 0]", "- 0"),
-            ("1 - rates[:, -1]", "rates[:, -1]"),
-        )
+    *mutants_of(
+        "diagnosis/ladder_checks.py",
+        "diagnosis/test_ladder_checks.py",
+        ("_FEWEST_TRIPS and evidence", "_FEWEST_TRIPS or evidence"),
+        ("- counted[:, 0]", "- 0"),
+        ("1 - rates[:, -1]", "rates[:, -1]"),
     ),
     *(
         Mutant(place, old, new, tests)
@@ -570,15 +557,14 @@ MUTANTS = [
         "log_weight=window.log_weight",
         f"{_NORMALISER} output",
     ),
-    *(
-        Mutant("core/flattening/shared_theta.py", old, new, "core/flattening")
-        for old, new in (
-            ("shared = lax.pmean(amount", "shared = lax.psum(amount"),
-            ("lax.pmean(jnp.where(here, amount, 0.0)", "lax.psum(jnp.where(here, amount, 0.0)"),
-            ("lost = lax.pmean(", "lost = lax.psum("),
-            ("amount + penalty, 0.0", "amount, 0.0"),
-            ("lax.pmax(", "lax.pmin("),
-        )
+    *mutants_of(
+        "core/flattening/shared_theta.py",
+        "core/flattening",
+        ("shared = lax.pmean(amount", "shared = lax.psum(amount"),
+        ("lax.pmean(jnp.where(here, amount, 0.0)", "lax.psum(jnp.where(here, amount, 0.0)"),
+        ("lost = lax.pmean(", "lost = lax.psum("),
+        ("amount + penalty, 0.0", "amount, 0.0"),
+        ("lax.pmax(", "lax.pmin("),
     ),
     Mutant(
         "core/flattening/theta_updates.py",

@@ -9,8 +9,8 @@ import numpy as np
 from numpyro_contour.modes.landscape import Landscape
 from numpyro_contour.modes.shape import Shape
 
-# A walk goes this number of standard deviations along the softest directions. After so many
-# evaluations, which lead back to the floor of the valley, energies must not be this much lower.
+# A walk goes this number of standard deviations along the softest directions. The evaluations that
+# lead back to the floor of the valley, and the fall in energy there that shows a lower place.
 _STRIDE, _RELAXED, _LOWER = 2.0, 25, 0.05
 # How often it goes on, and how far: multiples of the last stride.
 _STRIDES, _MULTIPLES = 20, np.array([[0.5], [1.0], [2.0]])
