@@ -112,13 +112,13 @@ def test_copies_by_an_order_of_coordinates_begin_where_no_mode_is_known():
 
 
 def test_modes_with_signs_have_copies_too():
-    means = np.array([[3.0, 1.0], [-3.0, -1.0], [1.0, 3.0]])
+    means = np.array([[3.0, 1.0], [-3.0, -1.0], [1.5, 2.5]])
     potential, size = normals(means, np.full(3, 1 / 3), sd=0.2)
     landscape = landscape_of(potential, size)
     known = KnownList(landscape)
     known.add(landscape.descend(means))
     places = copies(np.random.default_rng(0), 16, known.shapes)
-    assert (np.abs(places - [-1.0, -3.0]).max(1) < 0.1).any()
+    assert (np.abs(places - [-1.5, -2.5]).max(1) < 0.1).any()
 
 
 def test_a_shallow_dent_is_no_mode_of_its_own():
@@ -127,6 +127,16 @@ def test_a_shallow_dent_is_no_mode_of_its_own():
 
     assert len(found_in(dented, 1).shapes) == 1
     assert len(found_in(lambda x: 2 * (x[0] ** 2 - 1) ** 2, 1).shapes) == 2
+
+
+def test_a_mode_is_at_the_lower_one_of_two_bottoms():
+    landscape = landscape_of(lambda x: x[0] ** 2 / 50 - 0.6 * jnp.exp(-2 * (x[0] - 6) ** 2), 1)
+    known = KnownList(landscape)
+    known.add(landscape.descend(np.array([[6.0]])))  # the dent on the slope
+    assert known.shapes[0].mean[0] == pytest.approx(6, abs=0.2)
+    known.add(landscape.descend(np.array([[0.5]])))
+    assert known.counts == [2]
+    assert known.shapes[0].mean[0] == pytest.approx(0, abs=0.1)
 
 
 def test_modes_that_are_too_light_do_not_matter():
