@@ -222,12 +222,6 @@ MUTANTS = [
                 "modes/test_moves.py",
             ),
             ("modes/tries.py", "(numbers == begins.mode)", "(numbers == -1)", "output"),
-            (
-                "kernels/jump_step.py",
-                "random.fold_in(chain.rng_key, _OF_TRIES)",
-                "chain.rng_key",
-                "",
-            ),
             ("kernels/jump_step.py", "jnp.where(in_warmup, 0, n)", "n", "output"),
             ("kernels/jump_step.py", "lax.cond(in_warmup, teach,", "lax.cond(True, teach,", ""),
             ("kernels/mode_jumping_start.py", "if len(known) < 2 or", "if", ""),
