@@ -137,13 +137,14 @@ def text(rows: dict[str, dict[str, Any]]) -> str:
         f"### Are its errors and verdicts right?\n\n{REPLICATES} runs on each posterior, each with "
         f"a search, starts and a warm-up of its own: {CHAINS} chains of {WARMUP} draws of warm-up "
         f"and {DRAWS} draws. Intervals of 95 % and verdicts are counted as in [Are the reported "
-        f"errors right?](#are-the-reported-errors-right) Of {total[:2].sum()} right runs "
-        f"{total[1]} are called bad, and of {total[2:].sum()} wrong ones {total[3]}.\n\n"
+        f"errors right?](#are-the-reported-errors-right) Of {total[:2].sum()} correct runs "
+        f"{total[1]} are flagged, and of {total[2:].sum()} wrong ones {total[3]}.\n\n"
         + markdown_table(["posterior", *kinds], intervals)
         + "\n"
         + markdown_table(
             [
-                *("posterior", "right, faultless", "right, bad", "wrong, faultless", "wrong, bad"),
+                *("posterior", "correct, not flagged", "correct, flagged"),
+                *("wrong, not flagged", "wrong, flagged"),
                 *("first faults", "mean", "sd", "TV", "seconds of a run"),
             ],
             verdicts,

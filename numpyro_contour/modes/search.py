@@ -60,7 +60,8 @@ def search(
     Args:
         landscape: its energies.
         rng: where descents begin is drawn from it.
-        given: further places where descents of the first round begin, (n, d).
+        given: places where descents of the first round begin as well, up to half of them, and some
+            of each further one, (n, d).
         most_gradients: the number of evaluations after which no further round begins.
 
     Returns:
@@ -68,7 +69,8 @@ def search(
     """
     found = KnownList(landscape)
     size = landscape.size
-    starts = np.concatenate([given, anywhere(rng, FIRST_ROUND - len(given), size)])
+    first = given[: FIRST_ROUND // 2]
+    starts = np.concatenate([first, anywhere(rng, FIRST_ROUND - len(first), size)])
     looked_with: list[int] = []
     while True:
         _down(found, starts)

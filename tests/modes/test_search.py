@@ -54,6 +54,13 @@ def test_one_mode_takes_two_rounds():
     assert found.unseen == 0
 
 
+def test_more_places_may_be_given_than_a_round_has_descents():
+    potential, size = normals(GRID, MASSES)
+    found = found_in(potential, size, given=np.zeros((2 * FIRST_ROUND, size)))
+    assert len(found.shapes) == 9
+    assert (found.descents - FIRST_ROUND) % ROUND == 0
+
+
 def test_no_mode_is_told_of_where_there_is_none():
     found = found_in(lambda x: -x[0] + 0 * x[1], 2, most=5000)
     assert not found.shapes
