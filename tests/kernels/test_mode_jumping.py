@@ -1,5 +1,7 @@
 """`ModeJumping` around other kernels: masses are right, and one mode changes nothing."""
 
+import copy
+import functools
 import pickle
 import warnings
 from pathlib import Path
@@ -139,9 +141,15 @@ def two_normals(x):
     return -jnp.logaddexp(left, right)
 
 
-def test_modes_of_other_widths_have_masses_and_spreads():
+@functools.cache
+def run_of_two_normals():
+    kernel = ModeJumping(NUTS(potential_fn=two_normals), tries=3)
     start = jnp.zeros((CHAINS, 3))
-    mcmc = made(ModeJumping(NUTS(potential_fn=two_normals)), draws=1000, init_params=start)
+    return made(kernel, draws=1000, init_params=start, extra_fields=("z_grad", "energy"))
+
+
+def test_modes_of_other_widths_have_masses_and_spreads():
+    mcmc = run_of_two_normals()
     x = np.asarray(mcmc.get_samples(group_by_chain=True), float)
     right = x.mean(-1) > 0
     assert_right(right.mean(1), 0.6)
@@ -158,20 +166,17 @@ def test_modes_of_other_widths_have_masses_and_spreads():
 
 
 def test_energies_and_gradients_are_those_of_the_draw():
-    fields = ("z_grad", "energy")
-    kernel = ModeJumping(NUTS(potential_fn=two_normals), tries=3)
-    mcmc = made(kernel, draws=50, init_params=jnp.zeros((CHAINS, 3)), extra_fields=fields)
+    mcmc = run_of_two_normals()
     kept = mcmc.get_extra_fields()
     energy, gradient = jax.vmap(jax.value_and_grad(two_normals))(mcmc.get_samples())
     np.testing.assert_allclose(kept["potential_energy"], energy, atol=1e-4)
     np.testing.assert_allclose(kept["z_grad"], gradient, atol=1e-3)
     assert (kept["energy"] > kept["potential_energy"]).all()
-    assert mcmc.last_state.counts.tried_by_move.sum() == CHAINS * 50 * 3
+    assert mcmc.last_state.counts.tried_by_move.sum() == CHAINS * 1000 * 3
 
 
 def test_the_plan_is_frozen_when_draws_are_kept():
-    kernel = ModeJumping(NUTS(potential_fn=two_normals))
-    mcmc = made(kernel, draws=20, init_params=jnp.zeros((CHAINS, 3)))
+    mcmc = copy.copy(run_of_two_normals())
     before = mcmc.last_state
     mcmc.post_warmup_state = before
     mcmc.run(random.key(7))
@@ -186,10 +191,11 @@ def test_chains_search_once_and_further_runs_not_again(monkeypatch):
     searched = []
     original = ModeJumping._search
     monkeypatch.setattr(ModeJumping, "_search", lambda *args: searched.append(1) or original(*args))
-    made(kernel, ROWS, method="sequential", warmup=20, draws=10, chains=2)
-    made(kernel, ROWS, seed=1, warmup=20, draws=10)
+    for key in random.split(random.key(0), 2):  # as each chain of a sequential run
+        kernel.init(key, 20, None, (ROWS,))
+    made(kernel, ROWS, warmup=100, draws=50)
     assert len(searched) == 1
-    made(kernel, ROWS + 1, warmup=20, draws=10)
+    kernel.init(random.key(0), 20, None, (ROWS + 1,))
     assert len(searched) == 2
 
 
@@ -198,12 +204,12 @@ def test_modes_that_were_found_before_are_used(tmp_path):
     listed = kernel.find_modes(random.key(3), ROWS)
     assert isinstance(listed, ModeList)
     assert listed.mass[0] == pytest.approx(exact_mass(ROWS), abs=0.01)
-    first = made(kernel, ROWS, warmup=50, draws=30)
+    first = made(kernel, ROWS, warmup=100, draws=50)
     path = tmp_path / "modes.npz"
     listed.save(path)
-    second = made(ModeJumping(NUTS(squared), modes=path), ROWS, warmup=50, draws=30)
+    second = made(ModeJumping(NUTS(squared), modes=path), ROWS, warmup=100, draws=50)
     assert models.equal(first.get_samples(), second.get_samples())
-    third = made(ModeJumping(NUTS(squared), modes=listed), ROWS, warmup=50, draws=30)
+    third = made(ModeJumping(NUTS(squared), modes=listed), ROWS, warmup=100, draws=50)
     assert models.equal(first.get_samples(), third.get_samples())
 
 

@@ -217,6 +217,7 @@ def test_without_minibatches_a_state_is_that_of_all_rows():
     np.testing.assert_allclose(state["var"][0, :, 0], [x.var()] * 4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_energies_after_training_are_not_held_against_the_draws():
     """They are other energies than those of the steps: the checks by them would find faults."""
     groups = to_datasets(nc.to_inference_data(finished("ContourSGHMC")))

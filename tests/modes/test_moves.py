@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax, random
 from jax.scipy.special import gammaln
+from tiers import in_second_tier
 
 from numpyro_contour.modes.blocks import Flips, flips_of
 from numpyro_contour.modes.mode_shapes import mode_shapes
@@ -104,7 +105,10 @@ def draws_by_tries(only, chains, draws):
     return np.asarray(x, np.float64), np.asarray(made).sum((0, 1))
 
 
-@pytest.mark.parametrize("only", [("affine",), ("independent",), ("block",), MOVES])
+@pytest.mark.parametrize(
+    "only",
+    [MOVES, *(in_second_tier((only,)) for only in ("affine", "independent", "block"))],
+)
 def test_a_million_tries_leave_the_density_as_it_is(only):
     chains = 500
     x, made = draws_by_tries(only, chains, 1000)  # from exact draws on: any drift is a bias

@@ -157,7 +157,7 @@ def test_a_right_run_has_no_fault():
 
 def test_a_stored_run_is_the_same_and_goes_on(tmp_path):
     path = tmp_path / "run.zarr"
-    run_stored(driver(), path, random.key(0), Y, segment_draws=200)
+    run_stored(driver(), path, random.key(0), Y, segment_draws=250)
     stored = to_datasets(to_inference_data(path))
     np.testing.assert_array_equal(stored["posterior"]["x"], groups()["posterior"]["x"])
     for name in ("energy", "mode", "diverging", "n_steps"):
