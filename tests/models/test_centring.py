@@ -256,8 +256,8 @@ FROM = {"mu": jnp.array(2.0), "tau": jnp.array(-3.0), "theta": jnp.arange(8.0)}
 
 
 def test_a_run_starts_where_it_is_told_and_gives_sites_as_they_are_written():
-    mcmc = MCMC(SGLD(schools, num_steps=2), num_warmup=20, num_samples=5, progress_bar=False)
-    kernel = mcmc.sampler
+    kernel = SGLD(schools, num_steps=2, jumps=False)
+    mcmc = MCMC(kernel, num_warmup=20, num_samples=5, progress_bar=False)
     state = kernel.init(random.key(0), 100, FROM, SCHOOLS)
     assert isinstance(state.z, Decentred)
     values = kernel.postprocess_fn(SCHOOLS, {})(state.z)

@@ -165,9 +165,9 @@ def test_a_stored_run_is_the_same_and_goes_on(tmp_path):
             stored["sample_stats"][name], groups()["sample_stats"][name], err_msg=name
         )
     assert diagnose(path).headline == "No fault was found."
-    longer = driver(draws=DRAWS + 100)
-    run_stored(longer, path, random.key(0), Y)
-    assert to_datasets(to_inference_data(path))["posterior"].sizes["draw"] == DRAWS + 100
+    longer = driver(draws=DRAWS + 250)
+    run_stored(longer, path, random.key(0), Y, segment_draws=250)
+    assert to_datasets(to_inference_data(path))["posterior"].sizes["draw"] == DRAWS + 250
     with pytest.raises(ValueError, match="`tries` is None there and 2 here"):
         run_stored(driver(ModeJumping(NUTS(model), tries=2)), path, random.key(0), Y)
 
