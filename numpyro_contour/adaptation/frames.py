@@ -42,8 +42,8 @@ class Frame(NamedTuple):
     #: z where the chain is, (d,): summed from its moves, so that L is never inverted; without
     #: meaning before L was renewed, when z is the position
     place: jax.Array
-    #: what is kept of the steps: rows where L is of low rank
-    seen: Products | Rows
+    #: what is kept of the steps: rows where L is of low rank; () once the warm-up is over
+    seen: Products | Rows | tuple[()]
     #: what all steps say of the directions of L, as `with_sweep` sums it, (d, r) where L is of low
     #: rank
     swept: jax.Array | tuple[()]

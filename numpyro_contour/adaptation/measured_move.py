@@ -34,6 +34,7 @@ from numpyro_contour.adaptation.tuning import (
     positive_or_one,
 )
 from numpyro_contour.adaptation.warmup import Warmup, progress
+from numpyro_contour.core.arrays.branches import either
 from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
@@ -58,7 +59,7 @@ def measured_move(
     tuning: Tuning,
     potential_and_grad: PotentialAndGrad,
     temperature: jax.Array,
-    descending: jax.Array,
+    descends: jax.Array | bool,
     progress: jax.Array,
     searching: jax.Array,
     exact: bool,
@@ -83,8 +84,8 @@ def measured_move(
         tuning: what is being tuned.
         potential_and_grad: `(key, position) -> (potential energy, gradient)`.
         temperature: tau.
-        descending: whether to descend; one decision for all chains, so that it costs the other
-            stages nothing.
+        descends: whether to descend; one decision for all chains, so that it costs the other stages
+            nothing. A bool decides while the program is traced.
         progress: share of the stage that is done.
         searching: whether the step size is still being tuned.
         exact: whether energies and gradients are exact: nothing is evaluated twice then.
@@ -97,7 +98,7 @@ def measured_move(
         scale_mask: as for `after_trial`. None (default) for none.
     """
     x, descent = chain.position, tuning.descent
-    descending = jnp.asarray(descending)
+    descending = jnp.asarray(descends)
     by_pairs = descending & goes_by_pairs(descent, progress, exact)
     key = keys[1]
     checks = jnp.zeros((), bool)
@@ -135,7 +136,7 @@ def measured_move(
         def nowhere() -> tuple[Trial, jax.Array, Adam]:
             return Trial(xi, xi), x, descent.adam
 
-        trial, lower, adam = lax.cond(descending, downwards, nowhere)
+        trial, lower, adam = either(descends, downwards, nowhere)
         lower = jnp.where(checks, descent.confirmed.position, lower)
         if frame:
             went = scales * xi - drift(slope(factor, gradient))
@@ -224,7 +225,7 @@ def measured_move(
             lower = jax.tree.map(lambda a, b: jnp.where(checks, a, b), checked, lower)
         return jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), lower, (walked, now))
 
-    descent, now = lax.cond(descending, descended, lambda: (descent, now))
+    descent, now = either(descends, descended, lambda: (descent, now))
     tuned = tuning._replace(
         step_size=renewed(searching, tuning.step_size), moments=moments, descent=descent
     )
@@ -288,7 +289,7 @@ def measured_draw(
     temperature: Schedule,
     num_steps: int,
     exact: bool,
-    descends: jax.Array | None = None,
+    descends: jax.Array | bool | None = None,
     adjusted: float | None = None,
     ahead: Ahead | None = None,
     scale_mask: np.ndarray | None = None,

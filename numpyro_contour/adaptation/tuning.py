@@ -40,8 +40,9 @@ class Tuning(NamedTuple):
     gradient_noise: jax.Array
     #: variance of the estimate of the potential energy
     energy_noise: jax.Array
-    moments: Moments
-    descent: Descent
+    #: () once the warm-up is over, as `descent`
+    moments: Moments | tuple[()]
+    descent: Descent | tuple[()]
     #: the coordinates that are tuned where M is not diagonal; () for the position's own
     frame: Frame | tuple[()] = ()
 

@@ -56,7 +56,8 @@ class Warmup(NamedTuple):
     tuning: Tuning
     #: moments over the draws that are kept
     draw_moments: DrawMoments
-    energies: Energies
+    #: () once it is over
+    energies: Energies | tuple[()]
     #: where the energies lay in the pilot
     pilot: Spread
     #: the lowest low end of the energies of a stage, since the pilot
@@ -70,12 +71,19 @@ class Warmup(NamedTuple):
     taken_from: jax.Array
     #: steps of the chain whose drift was clipped, up to the last draw of the kernel's sampler
     clipped: jax.Array
+    #: draws of NumPyro's warm-up to come that are to change nothing, as the host has made it
+    idle: jax.Array
     #: the anchors of the control variate, () where there are none
     anchors: Any = ()
     #: the modes that chains jump between, () where they do not
     modes: Any = ()
     #: the tries to jump since the warm-up, as `JumpCounts`; () where there are none
     jumps: Any = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the host has made it, and what only it needs is gone."""
+        return not self.energies
 
 
 def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
@@ -97,8 +105,18 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         history=History(*([blank] * len(History._fields))),
         taken_from=jnp.full((), -1, jnp.int32),
         clipped=count,
+        idle=count,
         anchors=anchors,
     )
+
+
+def without_scratch(warmup: Warmup) -> Warmup:
+    """A warm-up that is over, without what only it needs."""
+    frame = warmup.tuning.frame
+    if frame:
+        frame = frame._replace(seen=(), swept=())
+    tuning = warmup.tuning._replace(moments=(), descent=(), frame=frame)
+    return warmup._replace(energies=(), tuning=tuning)
 
 
 def progress(plan: Plan, warmup: Warmup) -> Progress:

@@ -1,9 +1,9 @@
-"""The next draw of all chains: the programs that a run with a warm-up chooses from."""
+"""The draws of all chains that run together, on the data of one run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,117 +12,180 @@ import jax.numpy as jnp
 from jax import lax
 from numpyro.util import is_prng_key
 
-from numpyro_contour.adaptation.driver import Programs, caught_up, next_draw
+from numpyro_contour.adaptation.driver import Programs
 from numpyro_contour.adaptation.found_modes import FoundModes
 from numpyro_contour.adaptation.narrow_modes import suited_to_modes
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rescue import rescue
 from numpyro_contour.adaptation.tune import TUNE
 from numpyro_contour.adaptation.tuning import Tuning
+from numpyro_contour.core.samplers.chain import PotentialAndGrad
 from numpyro_contour.kernels.anchors import place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.following import follow
-from numpyro_contour.kernels.jumping import jumps_of_a_draw, search
+from numpyro_contour.kernels.jumping import Jumping, jumps_of_a_draw, search, searches_every
 from numpyro_contour.kernels.parts import Parts
-from numpyro_contour.models.relabelling import relabelling_of
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.relabelling import Relabel, relabelling_of
 
 #: name of the axis of the chains that run together
 CHAINS = "chains"
 
 
-def drawn(parts: Parts, state: Any, model_args: tuple, model_kwargs: dict) -> Any:
-    """The state after the next draw; the first one of a run also makes the warm-up that is missing.
+@dataclass(frozen=True)
+class AllChains:
+    """What all chains do next, from the state that they are in.
 
-    Args:
-        parts: the parts of the kernel.
-        state: the state of one chain or of all.
-        model_args: arguments of the model.
-        model_kwargs: its keyword arguments.
+    It is made anew for each draw while a program is traced. The modes that are known are those of
+    all chains: they are not in the states that its functions take and return.
     """
-    draw = partial(_drawn, parts, model_args, model_kwargs)
-    return draw(state) if parts.plan is None else caught_up(draw, state)
+
+    parts: Parts
+    #: whether states have an axis of chains
+    batched: bool
+    potential: ModelPotential | None
+    #: an unconstrained position of one chain
+    like: Any
+    draws: ChainDraws
+    #: makes the `potential_and_grad` of a chain from its warm-up, whether or not it tells the noise
+    estimator: Callable[..., Callable[[Any], PotentialAndGrad]]
+    known: FoundModes | tuple[()]
+
+    @classmethod
+    def of(
+        cls, parts: Parts, model_args: tuple, model_kwargs: dict, state: Any
+    ) -> tuple[AllChains, Any]:
+        """What chains do from a state, and the state without the modes."""
+        batched = not is_prng_key(state.rng_key)
+        if batched:
+            parts = replace(parts, method=parts.method.among(CHAINS))
+        potential = parts.source.potential(model_args, model_kwargs)
+        like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
+        draws = ChainDraws(parts, potential, len(state.rng_key) if batched else 1)
+        chosen = parts.estimator(potential)
+        estimator = partial(parts.source.estimator, chosen, potential, like, state.warmup)
+        known = state.warmup.modes if parts.plan is not None else ()
+        if known:
+            # No other program is to copy them.
+            state = _with_modes(state, ())
+        return cls(parts, batched, potential, like, draws, estimator, known), state
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the warm-up."""
+        plan = self.parts.plan
+        assert plan is not None
+        return plan
+
+    def lift(self, function: Callable) -> Callable:
+        """A function of one chain as one of all."""
+        return jax.vmap(function, axis_name=CHAINS) if self.batched else function
+
+    def lift_in_turn(self, function: Callable) -> Callable:
+        """A function of one chain as one of all, one chain after the other."""
+        return partial(lax.map, function) if self.batched else function
+
+    def with_axis(self, state: Any) -> Any:
+        """A state with a leading axis of chains."""
+        return state if self.batched else jax.tree.map(lambda x: x[None], state)
+
+    def as_it_was(self, state: Any) -> Any:
+        """A state with a leading axis, without it where chains have none."""
+        return state if self.batched else jax.tree.map(lambda x: x[0], state)
+
+    # ------------------------------------------------------------------ draws
+
+    def sampled(self, state: Any) -> tuple[Any, Any]:
+        """A draw of the kernel's own sampler, and its steps."""
+        energy, telling = self.estimator(), None
+        jumping: Jumping | None = None
+        if self.known:
+            if not self.draws.exact:
+                telling = self.estimator(tells_noise=True)
+            steps = jnp.ravel(state.sampler.chain.steps)[0]
+            share = self.parts.jumps.exact if self.draws.exact else self.parts.jumps.noisy
+            jumping = jumps_of_a_draw(self.known, steps, self.parts.num_steps, share)
+
+        def of_chain(chain: Any) -> Any:
+            tells = telling and telling(chain.warmup)
+            return self.draws.sampled(chain, energy(chain.warmup), jumping, tells)
+
+        return self.lift(of_chain)(state)
+
+    def programs(self) -> Programs:
+        """What draws of a run with a warm-up are made of."""
+        plan, parts = self.plan, self.parts
+        around = plan, parts.source, parts.method, self.potential
+
+        def follow_all(state: Any) -> Any:
+            return self.as_it_was(follow(*around, self.with_axis(state), self.known))
+
+        energy = self.estimator()
+        return Programs(
+            measured_draw=partial(self.draws.measured_of_all, plan, self.lift, energy),
+            rescue=partial(rescue, plan) if self.batched else lambda before, after: after,
+            place_anchor=partial(place_anchor, *around, self.lift_in_turn),
+            follow=follow_all,
+            sampled_draw=self.sampled,
+            end_warmup_draw=self.lift(partial(self.draws.end_warmup_draw, plan)),
+            end_kept_draw=self.lift(self.draws.end_kept_draw),
+        )
+
+    def suited(self, state: Any) -> Any:
+        """The states before a draw of the warm-up, with steps that suit the modes.
+
+        So it is once step sizes have been searched for.
+        """
+        if not (self.known and self.parts.scaling.is_found):
+            return state
+        after = self.with_axis(state)
+        warmup = after.warmup
+        iteration, length = warmup.iteration[0], warmup.length[0]
+        number = self.plan.progress(iteration, length).number
+        due = (iteration < length) & (number > self.plan.last(TUNE))
+        jumps = jax.tree.map(lambda n: n.sum(0), warmup.jumps)
+        temperature = self.parts.temperature(after.sampler.chain.steps[0])
+
+        def suited(tuning: Tuning) -> Tuning:
+            return suited_to_modes(tuning, self.known, jumps, temperature)
+
+        tuning = lax.cond(due, jax.vmap(suited), lambda x: x, warmup.tuning)
+        return self.as_it_was(after._replace(warmup=warmup._replace(tuning=tuning)))
+
+    # ------------------------------------------------------------------ modes
+
+    def asked(self) -> FoundModes | tuple[()]:
+        """The modes after a draw: each of them asks for an anchor once."""
+        if not self.known:
+            return self.known
+        return self.known._replace(noise=self.known.noise.at[jnp.argmax(self.known.noise)].set(0.0))
+
+    def relabelling(self) -> Relabel | None:
+        """Gives a position other labels; None where the model has none."""
+        return None if self.potential is None else relabelling_of(self.potential, self.like)
+
+    def searched(self, known: FoundModes, due: Any, state: Any) -> FoundModes:
+        """The modes that are known after a search from where the chains are.
+
+        Args:
+            known: those that are known.
+            due: whether to search.
+            state: the states of the chains.
+        """
+        parts = self.parts
+        telling = None if self.draws.exact else self.estimator(tells_noise=True)
+        energies = self.estimator(tells_noise=False), telling
+        around = parts.method, parts.temperature, *energies, self.relabelling()
+        return search(*around, known, due, self.with_axis(state))
+
+    def searches_every(self, length: Any) -> Any:
+        """The number of draws from one search to the next in a warm-up of so many."""
+        return searches_every(length, self.relabelling(), self.parts.num_steps)
+
+    def join(self, state: Any, known: FoundModes | tuple[()]) -> Any:
+        """The state with the modes in it."""
+        return _with_modes(state, known) if known else state
 
 
-def _drawn(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
-    batched = not is_prng_key(state.rng_key)
-    if batched:
-        parts = replace(parts, method=parts.method.among(CHAINS))
-    plan = parts.plan
-    potential = parts.source.potential(model_args, model_kwargs)
-    like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
-    draws = ChainDraws(parts, potential, len(state.rng_key) if batched else 1)
-    chosen = parts.estimator(potential)
-    estimator = partial(parts.source.estimator, chosen, potential, like, state.warmup)
-    energy = estimator()
-
-    def lift(function: Callable) -> Callable:
-        return jax.vmap(function, axis_name=CHAINS) if batched else function
-
-    def lift_in_turn(function: Callable) -> Callable:
-        return partial(lax.map, function) if batched else function
-
-    known = state.warmup.modes if plan is not None else ()
-    jumping, telling = None, None
-    if known:
-        if not draws.exact:
-            telling = estimator(tells_noise=True)
-        steps = jnp.ravel(state.sampler.chain.steps)[0]
-        share = parts.jumps.exact if draws.exact else parts.jumps.noisy
-        jumping = jumps_of_a_draw(known, steps, parts.num_steps, share)
-        # They are those of all chains, and no other program is to copy them.
-        state = state._replace(warmup=state.warmup._replace(modes=()))
-
-    def sampled_of_chain(chain: Any) -> Any:
-        tells = telling and telling(chain.warmup)
-        return draws.sampled(chain, energy(chain.warmup), jumping, tells)
-
-    sampled = lift(sampled_of_chain)
-    if plan is None:
-        return sampled(state)[0]
-
-    def with_axis(state: Any) -> Any:
-        return state if batched else jax.tree.map(lambda x: x[None], state)
-
-    def follow_all(state: Any) -> Any:
-        followed = follow(plan, parts.source, parts.method, potential, with_axis(state), known)
-        return followed if batched else jax.tree.map(lambda x: x[0], followed)
-
-    around = plan, parts.source, parts.method, potential
-    programs = Programs(
-        measured_draw=partial(draws.measured_of_all, plan, lift, energy),
-        rescue=partial(rescue, plan) if batched else lambda before, after: after,
-        place_anchor=partial(place_anchor, *around, lift_in_turn),
-        follow=follow_all,
-        sampled_draw=sampled,
-        end_warmup_draw=lift(partial(draws.end_warmup_draw, plan)),
-        end_kept_draw=lift(draws.end_kept_draw),
-    )
-    after = next_draw(plan, lift, programs, state)
-    if known:
-        # Each mode asks for an anchor once.
-        known = known._replace(noise=known.noise.at[jnp.argmax(known.noise)].set(0.0))
-        energies = estimator(tells_noise=False), telling
-        relabel = None if potential is None else relabelling_of(potential, like)
-        to_search = plan, parts.method, parts.temperature, parts.num_steps, *energies, relabel
-        known = search(*to_search, known, with_axis(state), with_axis(after))
-        after = _suited(parts, plan, known, with_axis(after))
-        after = after if batched else jax.tree.map(lambda x: x[0], after)
-        after = after._replace(warmup=after.warmup._replace(modes=known))
-    return after
-
-
-def _suited(parts: Parts, plan: Plan, known: FoundModes, state: Any) -> Any:
-    """All chains, once step sizes have been searched for, with steps that suit the modes."""
-    if not parts.scaling.is_found:
-        return state
-    warmup = state.warmup
-    iteration, length = warmup.iteration[0], warmup.length[0]
-    due = (iteration < length) & (plan.progress(iteration, length).number > plan.last(TUNE))
-    jumps = jax.tree.map(lambda n: n.sum(0), warmup.jumps)
-    temperature = parts.temperature(state.sampler.chain.steps[0])
-
-    def suited(tuning: Tuning) -> Tuning:
-        return suited_to_modes(tuning, known, jumps, temperature)
-
-    tuning = lax.cond(due, jax.vmap(suited), lambda x: x, warmup.tuning)
-    return state._replace(warmup=warmup._replace(tuning=tuning))
+def _with_modes(state: Any, modes: Any) -> Any:
+    return state._replace(warmup=state.warmup._replace(modes=modes))

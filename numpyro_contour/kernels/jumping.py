@@ -31,7 +31,6 @@ from numpyro_contour.adaptation.mode_search import (
     shape_at,
     way_down,
 )
-from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.unexplained import unexplained
 from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation, PotentialAndGrad, evaluate
@@ -118,16 +117,32 @@ def jumps_of_a_draw(found: FoundModes, steps: jax.Array, num_steps: int, share: 
     return Jumping(found.modes, jnp.broadcast_to(made, (tries,)))
 
 
+def searches_every(length: Any, relabel: Relabel | None, num_steps: int) -> Any:
+    """The number of draws from one search to the next.
+
+    Args:
+        length: the length of the warm-up in draws.
+        relabel: as for `search`.
+        num_steps: steps of a draw.
+    """
+    least = math.ceil(_descents(relabel) * DESCENT_LENGTH / (_SHARE_OF_WARMUP * num_steps))
+    maximum = max if isinstance(length, int) else jnp.maximum
+    return maximum(length // _MOST_SEARCHES, least)
+
+
+def _descents(relabel: Relabel | None) -> int:
+    """The descents of a search from where a chain is."""
+    return 1 if relabel is None else 2
+
+
 def search(
-    plan: Plan,
     method: Method,
     temperature: Schedule,
-    num_steps: int,
     energy: Callable[[Any], PotentialAndGrad],
     telling: Callable[[Any], PotentialAndGrad] | None,
     relabel: Relabel | None,
     known: FoundModes,
-    before: Any,
+    due: Any,
     after: Any,
 ) -> FoundModes:
     """The modes that all chains know after a draw of the warm-up.
@@ -139,25 +154,17 @@ def search(
     any of them has found. None is added once draws are kept.
 
     Args:
-        plan: the plan of the warm-up.
         method: the kernel's method.
         temperature: schedule of tau.
-        num_steps: steps of a draw.
         energy: from the warm-up of a chain to its `potential_and_grad`.
         telling: the same, which also tells the noise; None where energies are exact.
         relabel: gives a position other labels, None where the model has none.
         known: the modes that were known before it.
-        before: the states of all chains before the draw, without modes, with a leading axis.
-        after: those after it.
+        due: whether it is time to search.
+        after: the states of all chains after the draw, without modes, with a leading axis.
     """
-    iteration, length = before.warmup.iteration[0], before.warmup.length[0]
-    descents = 1 if relabel is None else 2
-    least = math.ceil(descents * DESCENT_LENGTH / (_SHARE_OF_WARMUP * num_steps))
-    every = jnp.maximum(length // _MOST_SEARCHES, least)
-    here = plan.progress(iteration, length)
     tau = temperature(after.sampler.chain.steps[0])
-    due = (iteration % every == every - 1) & ~plan.flag("descends", here.number)
-    due &= (iteration < length) & (tau > 0)
+    descents = _descents(relabel)
 
     def searched(found: FoundModes) -> FoundModes:
         # Nothing but the anchors of a warm-up is asked for.
@@ -224,7 +231,7 @@ def search(
         found = lax.cond(jnp.any(new), added, lambda x: x, found)
         return found._replace(descents=found.descents + new.size)
 
-    return lax.cond(due, searched, lambda x: x, known)
+    return lax.cond(due & (tau > 0), searched, lambda x: x, known)
 
 
 def _out(

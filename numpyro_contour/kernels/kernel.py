@@ -20,15 +20,16 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.core.samplers.window import DRAWS
-from numpyro_contour.kernels.all_chains import drawn
 from numpyro_contour.kernels.anchors import with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.host_warmup import HostWarmup
 from numpyro_contour.kernels.jumping import check_jumps, with_no_modes
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
 from numpyro_contour.kernels.moves import Moves, langevin_moves
+from numpyro_contour.kernels.next_draw import drawn
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
 from numpyro_contour.kernels.said import is_asked_by_the_progress_bar as is_asked
 from numpyro_contour.kernels.said import progress_text, with_settings
@@ -112,7 +113,11 @@ class Kernel(MCMCKernel):
             init_strategy=checks.function("init_strategy", init_strategy),
             jumps=check_jumps(jumps),
         )
+        self._make_programs()
+
+    def _make_programs(self) -> None:
         self._start = JittedOnData(self._start_chains)
+        self._warm_up = HostWarmup(self.parts)
 
     @property
     def model(self) -> Callable | None:
@@ -204,15 +209,50 @@ class Kernel(MCMCKernel):
         model_args: tuple = (),
         model_kwargs: dict | None = None,
     ) -> Any:
-        """The first state; a batch of keys makes a batch of chains.
+        """The state after the warm-up; a batch of keys makes a batch of chains.
+
+        The host makes the warm-up here, and the draws of NumPyro's own warm-up change nothing. In a
+        program that is traced, as with `chain_method="parallel"`, and as a block of
+        `numpyro.infer.Gibbs` it is `first_state`, and NumPyro's draws are the warm-up.
 
         Args:
             rng_key: random key, or keys (chains,).
-            num_warmup: draws of warm-up to come. Where more are needed, the first draw makes them.
+            num_warmup: draws of warm-up. Where more are needed they are made too.
             init_params: the first position, unconstrained, with chains along the first axis of a
                 batch. None (default) to take it from `init_strategy`.
             model_args: arguments of the model. Defaults to ().
             model_kwargs: its keyword arguments. None (default) for none.
+
+        Returns:
+            The state of one chain or of all, for instance a `ContourState`.
+
+        Raises:
+            ValueError: as `first_state`.
+
+        Warns:
+            UserWarning: as `first_state`.
+        """
+        model_kwargs = {} if model_kwargs is None else model_kwargs
+        state = self.first_state(rng_key, num_warmup, init_params, model_args, model_kwargs)
+        leaves = jax.tree.leaves((state, model_args, model_kwargs))
+        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        # What another block of Gibbs sampling moves is not to be held where it is.
+        if is_traced or self.parts.plan is None or not self.parts.source.recentred:
+            return state
+        return self._warm_up(state, num_warmup, model_args, model_kwargs)
+
+    def first_state(
+        self,
+        rng_key: jax.Array,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple = (),
+        model_kwargs: dict | None = None,
+    ) -> Any:
+        """The state before the warm-up, which the draws of `sample` then make; as `init`.
+
+        Args:
+            rng_key, num_warmup, init_params, model_args, model_kwargs: as for `init`.
 
         Returns:
             The state of one chain or of all, for instance a `ContourState`.
@@ -346,10 +386,8 @@ class Kernel(MCMCKernel):
         return f"{type(self).__name__}({with_settings(self.parts)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        del state["_start"]
-        return state
+        return {k: v for k, v in self.__dict__.items() if k not in ("_start", "_warm_up")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start = JittedOnData(self._start_chains)
+        self._make_programs()

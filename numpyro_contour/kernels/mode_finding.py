@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ from jax import random
 
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.models.compiled_on_data import quick_options
 from numpyro_contour.models.coordinates import unconstrained_shapes
 from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.jit_on_data import JittedOnData
@@ -27,28 +28,6 @@ from numpyro_contour.modes.search import Search
 
 # Positions that are evaluated together: many, or fewer where one takes more operations.
 _LANES, _FEWEST_LANES, _OPERATIONS = 64, 4, 1e9
-# What runs for a second is compiled in two thirds of the time by these options of XLA's compiler.
-_QUICKLY: dict[str, Any] = {
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
-    "xla_backend_optimization_level": 1,
-}
-
-
-@cache
-def _quick_options() -> dict[str, Any] | None:
-    """Those of these options that the compiler knows; None on other devices than CPUs."""
-    if jax.default_backend() != "cpu":
-        return None
-    probe = jax.jit(lambda x: x).lower(np.zeros(()))
-    known = {}
-    for name, value in _QUICKLY.items():
-        try:
-            probe.compile(compiler_options={name: value})
-        except Exception:  # XLA's versions say in different ways that they do not know one
-            continue
-        known[name] = value
-    return known or None
 
 
 class ModeFinder:
@@ -92,7 +71,7 @@ class ModeFinder:
             found, self._arrays = traced(self._lanes)
         lowered = found.lower()
         pool = ThreadPoolExecutor(max_workers=1)
-        self._compiled = pool.submit(lowered.compile, compiler_options=_quick_options())
+        self._compiled = pool.submit(lowered.compile, compiler_options=quick_options())
         pool.shutdown(wait=False)
         self._seconds = {"trace": time.perf_counter() - begin}
 

@@ -158,7 +158,7 @@ def test_step_size_keeps_to_its_limit():
 )
 def test_the_limit_goes_with_a_preconditioner_that_is_found(preconditioner, limit):
     kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner=preconditioner)
-    state = kernel.init(random.key(0), 100, jnp.ones(2))
+    state = kernel.first_state(random.key(0), 100, jnp.ones(2))
     assert float(state.warmup.tuning.limit) == pytest.approx(limit)
 
 

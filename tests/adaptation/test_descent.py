@@ -375,7 +375,7 @@ OfState = namedtuple("OfState", ["rng_key", "sampler", "warmup"])
 
 def after_descent(potential, starts, warmup=200, **arguments):
     kernel = SGLD(potential_fn=potential, num_steps=5, **arguments)
-    state = kernel.init(random.split(random.key(3), len(starts)), warmup, starts)
+    state = kernel.first_state(random.split(random.key(3), len(starts)), warmup, starts)
     step = jax.jit(lambda state: kernel.sample(state, (), {}))
     for _ in range(int(kernel.parts.plan.bounds(jnp.asarray(warmup))[0])):
         state = step(state)

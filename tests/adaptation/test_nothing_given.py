@@ -74,7 +74,7 @@ def test_the_step_of_each_kind_of_moves():
 
     def first_step(kernel_class):
         kernel = kernel_class(potential_fn=lambda x: 0.5 * jnp.sum(x**2))
-        return float(kernel.init(random.key(0), 100, jnp.ones(1)).step_size)
+        return float(kernel.first_state(random.key(0), 100, jnp.ones(1)).step_size)
 
     assert first_step(CyclicalSGLD) == pytest.approx(2 * first_step(SGLD))
 

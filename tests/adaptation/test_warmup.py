@@ -252,7 +252,7 @@ def test_the_warmup_is_exported():
 
 def test_the_progress_bar_names_the_stage():
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2))
-    state = kernel.init(jax.random.key(0), 100, jnp.ones(2), (), {})
+    state = kernel.first_state(jax.random.key(0), 100, jnp.ones(2), (), {})
     assert kernel.get_diagnostics_str(state).startswith("descent, energy 1.0")
     state = state._replace(warmup=state.warmup._replace(iteration=jnp.array(100)))
     assert kernel.get_diagnostics_str(state).startswith("energy 1.0")

@@ -249,7 +249,7 @@ def test_diag_by_name_and_many_coordinates_stay_diagonal():
     settings = {}
     for form, size, turnable in ((None, 250, True), (None, 251, False), ("diag", 50, False)):
         kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner=form)
-        state = kernel.init(jax.random.key(0), 100, jnp.zeros(size))
+        state = kernel.first_state(jax.random.key(0), 100, jnp.zeros(size))
         assert bool(state.warmup.tuning.frame) == turnable
         settings[form] = kernel.settings["preconditioner"]
     assert settings == {None: "tuned", "diag": "diag"}
@@ -257,6 +257,6 @@ def test_diag_by_name_and_many_coordinates_stay_diagonal():
 
 def test_a_barrier_takes_no_dense_preconditioner():
     kernel = ContourSGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), barrier=10.0)
-    assert not kernel.init(jax.random.key(0), 100, jnp.zeros(2)).warmup.tuning.frame
+    assert not kernel.first_state(jax.random.key(0), 100, jnp.zeros(2)).warmup.tuning.frame
     with pytest.raises(ValueError, match=r"None or 'diag' where `barrier`.*'dense'"):
         ContourSGLD(potential_fn=lambda x: x**2, barrier=10.0, preconditioner="dense")

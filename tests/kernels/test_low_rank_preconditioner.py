@@ -123,7 +123,7 @@ def test_it_takes_memory_in_proportion_and_is_pickled():
     sizes = []
     for size in (100, 200):
         kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner="low-rank")
-        tuning = kernel.init(jax.random.key(0), 100, jnp.zeros(size)).warmup.tuning
+        tuning = kernel.first_state(jax.random.key(0), 100, jnp.zeros(size)).warmup.tuning
         sizes.append(sum(leaf.size for leaf in jax.tree.leaves(tuning)))
         assert pickle.loads(pickle.dumps(tuning)).factor.directions.shape == (size, 8)
     assert sizes[1] < 2 * sizes[0]
@@ -132,7 +132,7 @@ def test_it_takes_memory_in_proportion_and_is_pickled():
 def test_few_coordinates_take_a_dense_one():
     for size, dense in ((16, True), (17, False)):
         kernel = SGLD(potential_fn=lambda x: 0.5 * jnp.sum(x**2), preconditioner="low-rank")
-        factor = kernel.init(jax.random.key(0), 100, jnp.zeros(size)).warmup.tuning.factor
+        factor = kernel.first_state(jax.random.key(0), 100, jnp.zeros(size)).warmup.tuning.factor
         assert isinstance(factor, tuple) != dense
 
 

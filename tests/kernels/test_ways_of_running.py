@@ -336,7 +336,7 @@ def test_progress_bar_of_chains_that_run_together(name, monkeypatch, capsys):
 def test_the_progress_bar_names_the_stage_that_all_chains_are_in():
     kernel = models.normal_kernel("SGLD", step_size=None)
     keys = random.split(random.key(0), 2)
-    state = kernel.init(keys, 100, None, (models.normal_data(),), {})
+    state = kernel.first_state(keys, 100, None, (models.normal_data(),), {})
     assert kernel.get_diagnostics_str(state).startswith(f"2 chains: {kernel.stage_names()[0]}, ")
     done = state._replace(warmup=state.warmup._replace(iteration=state.warmup.length))
     assert kernel.get_diagnostics_str(done).startswith("2 chains: energy ")

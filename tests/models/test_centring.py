@@ -258,7 +258,7 @@ FROM = {"mu": jnp.array(2.0), "tau": jnp.array(-3.0), "theta": jnp.arange(8.0)}
 def test_a_run_starts_where_it_is_told_and_gives_sites_as_they_are_written():
     kernel = SGLD(schools, num_steps=2, jumps=False)
     mcmc = MCMC(kernel, num_warmup=20, num_samples=5, progress_bar=False)
-    state = kernel.init(random.key(0), 100, FROM, SCHOOLS)
+    state = kernel.first_state(random.key(0), 100, FROM, SCHOOLS)
     assert isinstance(state.z, Decentred)
     values = kernel.postprocess_fn(SCHOOLS, {})(state.z)
     np.testing.assert_allclose(values["theta"], FROM["theta"], atol=1e-4)
@@ -268,7 +268,7 @@ def test_a_run_starts_where_it_is_told_and_gives_sites_as_they_are_written():
     np.testing.assert_allclose(draws["largest"], draws["theta"].max(1), rtol=1e-5)
     assert not np.allclose(last["theta"], draws["theta"][-1], atol=1e-2)
     # A last position, which knows its coordinates, is a start in the same place.
-    again = kernel.init(random.key(1), 100, last, SCHOOLS)
+    again = kernel.first_state(random.key(1), 100, last, SCHOOLS)
     np.testing.assert_allclose(ravel(again.z), ravel(last), atol=1e-6)
 
 
@@ -285,13 +285,13 @@ def test_a_run_starts_where_it_is_told_and_gives_sites_as_they_are_written():
 )
 def test_what_a_user_gives_holds_in_the_coordinates_of_the_model(arguments):
     kernel = ContourSGLD if "partition" in arguments else SGLD
-    state = kernel(schools, num_steps=2, **arguments).init(random.key(0), 1000, FROM, SCHOOLS)
+    state = kernel(schools, num_steps=2, **arguments).first_state(random.key(0), 1000, FROM, SCHOOLS)
     assert type(state.z) is dict
 
 
 def test_a_kernel_on_a_wrapped_model_keeps_its_coordinates():
     kernel = SGLD(schools).wrap_model(lambda model: numpyro.handlers.scale(model, scale=1.0))
-    assert type(kernel.init(random.key(0), 1000, FROM, SCHOOLS).z) is dict
+    assert type(kernel.first_state(random.key(0), 1000, FROM, SCHOOLS).z) is dict
 
 
 def exact_schools():

@@ -27,7 +27,7 @@ def mixture(X):
 
 def program_of(kernel, *args, start=None):
     """The program of a draw."""
-    state = kernel.init(random.key(0), 60, start, args, {})
+    state = kernel.first_state(random.key(0), 60, start, args, {})
     return str(jax.make_jaxpr(lambda s: kernel.sample(s, args, {}))(state))
 
 

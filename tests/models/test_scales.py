@@ -66,7 +66,7 @@ def test_the_descent_of_a_model_knows_its_scales():
         numpyro.sample("y", dist.Normal(mean, noise).to_event(2), obs=y)
 
     kernel, warmup = SGLD(rats, num_steps=25), 400
-    state = kernel.init(jax.random.split(jax.random.key(3), 4), warmup)
+    state = kernel.first_state(jax.random.split(jax.random.key(3), 4), warmup)
     draw = jax.jit(lambda state: kernel.sample(state, (), {}))
     for _ in range(int(kernel.parts.plan.bounds(jnp.asarray(warmup))[0])):
         state = draw(state)

@@ -478,7 +478,7 @@ def test_lp_is_the_exact_log_density_and_no_estimate(constrained_runs):
     full = models.constrained_kernel("SGLD", energy="full")
     mcmc = models.run(full, 0, *models.constrained_data(), samples=5)
     lp = weighted_only(to_inference_data(mcmc))["sample_stats"]["lp"]
-    z = full.init(jax.random.key(0), 0, None, models.constrained_data(), {}).z
+    z = full.first_state(jax.random.key(0), 0, None, models.constrained_data(), {}).z
     assert lp.shape == (1, 5)
     assert full.has_exact_energy(models.constrained_data())
     assert np.isfinite(full.model_potential(models.constrained_data()).full(z))
