@@ -127,8 +127,8 @@ MUTANTS = [
     ),
     Mutant(
         "kernels/all_chains.py",
-        "number > plan.last(TUNE))",
-        "number > plan.last(TUNE) + 1)",
+        "number > self.plan.last(TUNE))",
+        "number > self.plan.last(TUNE) + 1)",
         "adaptation/test_narrow_modes.py",
     ),
     *mutants_of(

@@ -69,15 +69,15 @@ def slots(size: int) -> int:
 def none_found(size: int) -> FoundModes:
     """Before the first descent, for d coordinates."""
     dtype, number = jnp.result_type(float), slots(size)
-    return FoundModes(
-        no_modes(number, size, size <= MOST_FULL_SHAPE),
-        jnp.full((number,), -jnp.inf, dtype),
-        jnp.full((number,), jnp.nan, dtype),
-        jnp.zeros((number,), bool),
-        jnp.zeros((number,), dtype),
-        jnp.zeros((number,), jnp.int32),
-        jnp.zeros((), jnp.int32),
+    blank = (
+        np.full((number,), -np.inf, dtype),
+        np.full((number,), np.nan, dtype),
+        np.zeros((number,), bool),
+        np.zeros((number,), dtype),
+        np.zeros((number,), np.int32),
+        np.zeros((), np.int32),
     )
+    return FoundModes(no_modes(number, size, size <= MOST_FULL_SHAPE), *map(jnp.asarray, blank))
 
 
 def is_known(modes: Modes, bottom: Place) -> jax.Array:

@@ -43,7 +43,7 @@ class Frame(NamedTuple):
     #: meaning before L was renewed, when z is the position
     place: jax.Array
     #: what is kept of the steps: rows where L is of low rank; () once the warm-up is over
-    seen: Products | Rows | tuple[()]
+    seen: Products | Rows
     #: what all steps say of the directions of L, as `with_sweep` sums it, (d, r) where L is of low
     #: rank
     swept: jax.Array | tuple[()]

@@ -41,8 +41,8 @@ class Tuning(NamedTuple):
     #: variance of the estimate of the potential energy
     energy_noise: jax.Array
     #: () once the warm-up is over, as `descent`
-    moments: Moments | tuple[()]
-    descent: Descent | tuple[()]
+    moments: Moments
+    descent: Descent
     #: the coordinates that are tuned where M is not diagonal; () for the position's own
     frame: Frame | tuple[()] = ()
 

@@ -57,7 +57,7 @@ class Warmup(NamedTuple):
     #: moments over the draws that are kept
     draw_moments: DrawMoments
     #: () once it is over
-    energies: Energies | tuple[()]
+    energies: Energies
     #: where the energies lay in the pilot
     pilot: Spread
     #: the lowest low end of the energies of a stage, since the pilot
@@ -113,10 +113,11 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
 def without_scratch(warmup: Warmup) -> Warmup:
     """A warm-up that is over, without what only it needs."""
     frame = warmup.tuning.frame
+    nothing: Any = ()
     if frame:
-        frame = frame._replace(seen=(), swept=())
-    tuning = warmup.tuning._replace(moments=(), descent=(), frame=frame)
-    return warmup._replace(energies=(), tuning=tuning)
+        frame = frame._replace(seen=nothing, swept=nothing)
+    tuning = warmup.tuning._replace(moments=nothing, descent=nothing, frame=frame)
+    return warmup._replace(energies=nothing, tuning=tuning)
 
 
 def progress(plan: Plan, warmup: Warmup) -> Progress:

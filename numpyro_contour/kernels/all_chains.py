@@ -50,12 +50,28 @@ class AllChains:
     #: makes the `potential_and_grad` of a chain from its warm-up, whether or not it tells the noise
     estimator: Callable[..., Callable[[Any], PotentialAndGrad]]
     known: FoundModes | tuple[()]
+    #: whether there may be two modes that are known
+    several: bool
 
     @classmethod
     def of(
-        cls, parts: Parts, model_args: tuple, model_kwargs: dict, state: Any
+        cls,
+        parts: Parts,
+        model_args: tuple,
+        model_kwargs: dict,
+        state: Any,
+        several: bool = True,
     ) -> tuple[AllChains, Any]:
-        """What chains do from a state, and the state without the modes."""
+        """What chains do from a state, and the state without the modes.
+
+        Args:
+            parts: the parts of the kernel.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments.
+            state: the state of one chain or of all.
+            several: whether two modes may be known. False for a program without jumps. Defaults to
+                True.
+        """
         batched = not is_prng_key(state.rng_key)
         if batched:
             parts = replace(parts, method=parts.method.among(CHAINS))
@@ -68,7 +84,7 @@ class AllChains:
         if known:
             # No other program is to copy them.
             state = _with_modes(state, ())
-        return cls(parts, batched, potential, like, draws, estimator, known), state
+        return cls(parts, batched, potential, like, draws, estimator, known, several), state
 
     @property
     def plan(self) -> Plan:
@@ -99,7 +115,7 @@ class AllChains:
         """A draw of the kernel's own sampler, and its steps."""
         energy, telling = self.estimator(), None
         jumping: Jumping | None = None
-        if self.known:
+        if self.known and self.several:
             if not self.draws.exact:
                 telling = self.estimator(tells_noise=True)
             steps = jnp.ravel(state.sampler.chain.steps)[0]
@@ -136,7 +152,8 @@ class AllChains:
 
         So it is once step sizes have been searched for.
         """
-        if not (self.known and self.parts.scaling.is_found):
+        known = self.known
+        if not (known and self.several and self.parts.scaling.is_found):
             return state
         after = self.with_axis(state)
         warmup = after.warmup
@@ -147,7 +164,7 @@ class AllChains:
         temperature = self.parts.temperature(after.sampler.chain.steps[0])
 
         def suited(tuning: Tuning) -> Tuning:
-            return suited_to_modes(tuning, self.known, jumps, temperature)
+            return suited_to_modes(tuning, known, jumps, temperature)
 
         tuning = lax.cond(due, jax.vmap(suited), lambda x: x, warmup.tuning)
         return self.as_it_was(after._replace(warmup=warmup._replace(tuning=tuning)))
@@ -164,14 +181,8 @@ class AllChains:
         """Gives a position other labels; None where the model has none."""
         return None if self.potential is None else relabelling_of(self.potential, self.like)
 
-    def searched(self, known: FoundModes, due: Any, state: Any) -> FoundModes:
-        """The modes that are known after a search from where the chains are.
-
-        Args:
-            known: those that are known.
-            due: whether to search.
-            state: the states of the chains.
-        """
+    def searched(self, known: Any, due: Any, state: Any) -> FoundModes:
+        """The modes that are known after a search from where the chains are, if it is due."""
         parts = self.parts
         telling = None if self.draws.exact else self.estimator(tells_noise=True)
         energies = self.estimator(tells_noise=False), telling

@@ -10,13 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpyro.util import is_prng_key
 
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.warmup import without_scratch
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.kernels.all_chains import AllChains
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.models.compiled_on_data import CompiledOnData
+
+# What is compiled from the begin of a stage on, by the number of the stage. Whether chains that walk
+# jump is not known at once.
+_AHEAD = {0: ("measure", "search"), 2: ("walk",)}
 
 
 class HostWarmup:
@@ -31,10 +37,9 @@ class HostWarmup:
     def __init__(self, parts: Parts):
         self._parts = parts
         self._programs = {
-            "descend": CompiledOnData(partial(_measured, parts, True)),
-            "measure": CompiledOnData(partial(_measured, parts, False)),
-            "walk": CompiledOnData(partial(_walked, parts)),
-            "search": CompiledOnData(partial(_searched, parts)),
+            (name, several): CompiledOnData(partial(program, parts, several))
+            for several in (False, True)
+            for name, program in _PROGRAMS.items()
         }
 
     def __call__(self, state: Any, num_warmup: int, model_args: tuple, model_kwargs: dict) -> Any:
@@ -52,23 +57,36 @@ class HostWarmup:
         # Numbers of a type of their own: all programs take and return the same state.
         state = jax.tree.map(_strong, state)
         data = model_args, model_kwargs
-        searches = bool(state.warmup.modes)
-        kinds = list(dict.fromkeys(map(_kind, plan.stages)))
-        if searches:
-            kinds.insert(1, "search")
-        programs: dict[str, Callable] = {}
-        for kind in kinds:
-            programs[kind] = self._programs[kind].begin(state, np.int32(0), *data)
-        every = _searches_every(self._parts, state, length, data) if searches else 0
-        for stage, begin, end in _stages(plan, length):
-            for stop in _stops(begin, end, every if not stage.descends else 0):
-                state = programs[_kind(stage)](state, np.int32(stop - begin))
+        jumps, several = bool(state.warmup.modes), False
+        every = _searches_every(self._parts, state, length, *data) if jumps else 0
+
+        def program(name: str) -> Callable:
+            of_several = several and name in ("measure", "walk")
+            return self._programs[name, of_several].begin(state, np.int32(0), *data)
+
+        for number, (stage, begin, end) in enumerate(_stages(plan, length)):
+            searches = every if not stage.descends else 0
+            for stop in _stops(begin, end, searches):
+                draws = program(_kind(stage))
+                for name in _AHEAD.get(number, ()):
+                    if jumps or name != "search":
+                        program(name)
+                state = draws(state, np.int32(stop - begin))
                 begin = stop
-                if every and not stage.descends and stop % every == 0:
-                    state = programs["search"](state, np.int32(0))
-        warmup = without_scratch(state.warmup)
-        idle = jnp.full_like(warmup.idle, num_warmup)
-        return state._replace(warmup=warmup._replace(idle=idle))
+                if searches and stop % every == 0:
+                    state = program("search")(state, np.int32(0))
+                    several = bool(everywhere(state.warmup.modes.several))
+        return _ended(state, num_warmup, several)
+
+
+def _ended(state: Any, num_warmup: int, several: bool) -> Any:
+    """The state after the last draw, without what is not needed any more."""
+    warmup = without_scratch(state.warmup)
+    warmup = warmup._replace(idle=jnp.full_like(warmup.idle, num_warmup))
+    # Chains that run one after the other have states of one form, whatever each of them has found.
+    if warmup.modes and not (several or is_prng_key(state.rng_key)):
+        warmup = warmup._replace(modes=(), jumps=())
+    return state._replace(warmup=warmup)
 
 
 def _strong(leaf: Any) -> Any:
@@ -86,7 +104,7 @@ def _kind(stage: Stage) -> str:
 
 def _stages(plan: Plan, length: int) -> list[tuple[Stage, int, int]]:
     """The stages, each with the draws at which it begins and ends."""
-    ends = np.asarray(plan.bounds(np.int32(length))).tolist()
+    ends = np.asarray(plan.bounds(jnp.asarray(length))).tolist()
     return list(zip(plan.stages, [0, *ends], ends))
 
 
@@ -98,19 +116,21 @@ def _stops(begin: int, end: int, every: int) -> list[int]:
     return [*inner, end]
 
 
-def _searches_every(parts: Parts, state: Any, length: int, data: tuple) -> int:
-    chains, _ = AllChains.of(parts, *data, state)
+def _searches_every(parts: Parts, state: Any, length: int, args: tuple, kwargs: dict) -> int:
+    chains, _ = AllChains.of(parts, args, kwargs, state)
     return int(chains.searches_every(length))
 
 
 # ---------------------------------------------------------------------- programs
 
 
-def _draws(one: Callable, parts: Parts, state: Any, count: Any, args: tuple, kwargs: dict) -> Any:
+def _draws(
+    one: Callable, parts: Parts, several: bool, state: Any, count: Any, args: tuple, kwargs: dict
+) -> Any:
     """So many draws, each of `(chains, state) -> state` without the modes."""
 
     def draw(_: Any, state: Any) -> Any:
-        chains, state = AllChains.of(parts, args, kwargs, state)
+        chains, state = AllChains.of(parts, args, kwargs, state, several)
         after = chains.programs().follow(one(chains, chains.suited(state)))
         warmup = after.warmup._replace(iteration=after.warmup.iteration + 1)
         return chains.join(after._replace(warmup=warmup), chains.asked())
@@ -118,32 +138,33 @@ def _draws(one: Callable, parts: Parts, state: Any, count: Any, args: tuple, kwa
     return lax.fori_loop(0, count, draw, state)
 
 
-def _measured(
-    parts: Parts, descends: bool, state: Any, count: Any, args: tuple, kwargs: dict
-) -> Any:
-    """Draws of measured moves."""
-
-    def one(chains: AllChains, state: Any) -> Any:
-        programs = chains.programs()
-        after = programs.measured_draw(state, descends)
-        if descends:
-            after = programs.rescue(state, after)
-        return programs.place_anchor(state, after)
-
-    return _draws(one, parts, state, count, args, kwargs)
+def _descended(chains: AllChains, state: Any) -> Any:
+    """A draw of a descent."""
+    programs = chains.programs()
+    after = programs.rescue(state, programs.measured_draw(state, True))
+    return programs.place_anchor(state, after)
 
 
-def _walked(parts: Parts, state: Any, count: Any, args: tuple, kwargs: dict) -> Any:
-    """Draws of the kernel's sampler in the warm-up."""
-
-    def one(chains: AllChains, state: Any) -> Any:
-        return chains.programs().end_warmup_draw(*chains.sampled(state))
-
-    return _draws(one, parts, state, count, args, kwargs)
+def _measured(chains: AllChains, state: Any) -> Any:
+    """A draw of measured moves."""
+    programs = chains.programs()
+    return programs.place_anchor(state, programs.measured_draw(state, False))
 
 
-def _searched(parts: Parts, state: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+def _walked(chains: AllChains, state: Any) -> Any:
+    """A draw of the kernel's sampler in the warm-up."""
+    return chains.programs().end_warmup_draw(*chains.sampled(state))
+
+
+def _searched(parts: Parts, several: bool, state: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """The state with the modes that a search finds."""
-    chains, state = AllChains.of(parts, args, kwargs, state)
-    assert chains.known
+    chains, state = AllChains.of(parts, args, kwargs, state, several)
     return chains.join(state, chains.searched(chains.known, True, state))
+
+
+_PROGRAMS: dict[str, Callable] = {
+    "descend": partial(_draws, _descended),
+    "measure": partial(_draws, _measured),
+    "walk": partial(_draws, _walked),
+    "search": _searched,
+}

@@ -116,7 +116,7 @@ class Kernel(MCMCKernel):
         self._make_programs()
 
     def _make_programs(self) -> None:
-        self._start = JittedOnData(self._start_chains)
+        self._start = JittedOnData(self._start_chains, quickly=True)
         self._warm_up = HostWarmup(self.parts)
 
     @property
@@ -249,10 +249,15 @@ class Kernel(MCMCKernel):
         model_args: tuple = (),
         model_kwargs: dict | None = None,
     ) -> Any:
-        """The state before the warm-up, which the draws of `sample` then make; as `init`.
+        """The state before the warm-up, which the draws of `sample` then make.
 
         Args:
-            rng_key, num_warmup, init_params, model_args, model_kwargs: as for `init`.
+            rng_key: random key, or keys (chains,).
+            num_warmup: draws of warm-up to come. Where more are needed, the first draw makes them.
+            init_params: the first position, as for `init`. None (default) to take it from
+                `init_strategy`.
+            model_args: arguments of the model. Defaults to ().
+            model_kwargs: its keyword arguments. None (default) for none.
 
         Returns:
             The state of one chain or of all, for instance a `ContourState`.

@@ -16,10 +16,9 @@ from jax import random
 
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.energy_source import EnergySource
-from numpyro_contour.models.compiled_on_data import quick_options
 from numpyro_contour.models.coordinates import unconstrained_shapes
 from numpyro_contour.models.jaxprs import operations
-from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.jit_on_data import JittedOnData, quick_options
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.descent import descend
 from numpyro_contour.modes.landscape import Landscape

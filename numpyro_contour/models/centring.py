@@ -14,6 +14,7 @@ the variance of z is :math:`\sigma^{2 c} / (1 + \sigma^2 I)`, which has its top 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -76,8 +77,10 @@ def centring_of(potential: ModelPotential) -> Centring | None:
 
 
 def _found(potential: ModelPotential) -> Centring | None:
+    # In no trace the operations of a program are compiled together, not each by itself.
+    in_a_trace = isinstance(jnp.zeros(()), jax.core.Tracer)
     try:
-        with jax.ensure_compile_time_eval():
+        with jax.ensure_compile_time_eval() if in_a_trace else nullcontext():
             sites, scales = _hierarchy(potential)
             return _best(potential, sites, scales) if sites else None
     except _ERRORS:

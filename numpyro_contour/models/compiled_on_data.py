@@ -11,37 +11,12 @@ import jax
 import numpy as np
 
 from numpyro_contour.models.disk.on_disk import with_stored
-from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.jit_on_data import JittedOnData, quick_options
 from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.models.same_data import checksum
 
-# XLA's compiler takes half of its time with these options, for programs as fast.
-_QUICKLY: dict[str, Any] = {
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
-    "xla_backend_optimization_level": 1,
-}
 # Programs that are compiled at once: XLA gives the interpreter free meanwhile.
 _THREADS = 2
-
-
-@cache
-def quick_options() -> dict[str, Any] | None:
-    """Options for a compilation that takes less time; None on other devices than CPUs.
-
-    They are those that this version of the compiler knows.
-    """
-    if jax.default_backend() != "cpu":
-        return None
-    probe = jax.jit(lambda x: x).lower(np.zeros(()))
-    known = {}
-    for name, value in _QUICKLY.items():
-        try:
-            probe.compile(compiler_options={name: value})
-        except Exception:  # XLA's versions say in different ways that they do not know one
-            continue
-        known[name] = value
-    return known or None
 
 
 @cache
@@ -112,7 +87,9 @@ def _compiling(traced: jax.stages.Traced) -> Future:
 def _is_lent(leaf: Any) -> bool:
     """Whether an array is an argument of the program: not where NumPy computes more precisely."""
     if isinstance(leaf, np.ndarray):
-        return leaf.dtype.kind in "biufc" and jax.dtypes.canonicalize_dtype(leaf.dtype) == leaf.dtype
+        return (
+            leaf.dtype.kind in "biufc" and jax.dtypes.canonicalize_dtype(leaf.dtype) == leaf.dtype
+        )
     return isinstance(leaf, jax.Array)
 
 

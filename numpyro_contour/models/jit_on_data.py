@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 import jax
 import numpy as np
 
 from numpyro_contour.models.disk.on_disk import with_stored
+
+# XLA's compiler takes half of its time with these options, for programs as fast.
+_QUICKLY: dict[str, Any] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_backend_optimization_level": 1,
+}
+
+
+@cache
+def quick_options() -> dict[str, Any] | None:
+    """Options for a compilation that takes less time; None on other devices than CPUs.
+
+    They are those that this version of the compiler knows.
+    """
+    if jax.default_backend() != "cpu":
+        return None
+    probe = jax.jit(lambda x: x).lower(np.zeros(()))
+    known = {}
+    for name, value in _QUICKLY.items():
+        try:
+            probe.compile(compiler_options={name: value})
+        except Exception:  # XLA's versions say in different ways that they do not know one
+            continue
+        known[name] = value
+    return known or None
 
 
 class JittedOnData:
@@ -17,11 +44,20 @@ class JittedOnData:
     Arrays are traced and everything else is static, so that a later run on the same shapes traces
     nothing. A model that needs the values of its arrays, or arguments that cannot be hashed, make
     it run uncompiled.
+
+    Args:
+        function: the function.
+        quickly: whether it runs so seldom that it is to be compiled with `quick_options`. Defaults
+            to False.
     """
 
-    def __init__(self, function: Callable):
-        self._function = function
-        self._compiled = jax.jit(self._call, static_argnums=0)
+    def __init__(self, function: Callable, quickly: bool = False):
+        self._function, self._quickly = function, quickly
+
+    @cached_property
+    def _compiled(self) -> Any:
+        options = quick_options() if self._quickly else None
+        return jax.jit(self._call, static_argnums=0, compiler_options=options)
 
     def _call(self, layout: tuple, one: Any, other: Any, arrays: list) -> Any:
         structure, leaves = layout

@@ -285,7 +285,9 @@ def test_a_run_starts_where_it_is_told_and_gives_sites_as_they_are_written():
 )
 def test_what_a_user_gives_holds_in_the_coordinates_of_the_model(arguments):
     kernel = ContourSGLD if "partition" in arguments else SGLD
-    state = kernel(schools, num_steps=2, **arguments).first_state(random.key(0), 1000, FROM, SCHOOLS)
+    state = kernel(schools, num_steps=2, **arguments).first_state(
+        random.key(0), 1000, FROM, SCHOOLS
+    )
     assert type(state.z) is dict
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 class Modes(NamedTuple):
@@ -76,11 +77,13 @@ def no_modes(slots: int, size: int, dense: bool) -> Modes:
         >>> no_modes(4, 2, dense=True).factor.shape
         (4, 2, 2)
     """
+    # By NumPy: each operation of JAX's would be compiled by itself.
     dtype = jnp.result_type(float)
-    one = jnp.eye(size, dtype=dtype) if dense else jnp.ones((size,), dtype)
-    factor = jnp.broadcast_to(one, (slots, *one.shape))
-    none = jnp.zeros((slots,), dtype)
-    return Modes(none > 0, jnp.zeros((slots, size), dtype), factor, factor, none, none)
+    one = np.eye(size, dtype=dtype) if dense else np.ones((size,), dtype)
+    factor = jnp.asarray(np.broadcast_to(one, (slots, *one.shape)))
+    known, none = jnp.asarray(np.zeros((slots,), bool)), jnp.asarray(np.zeros((slots,), dtype))
+    mean = jnp.asarray(np.zeros((slots, size), dtype))
+    return Modes(known, mean, factor, factor, none, none)
 
 
 def times(factors: jax.Array, vectors: jax.Array) -> jax.Array:
