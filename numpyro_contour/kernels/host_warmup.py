@@ -20,8 +20,8 @@ from numpyro_contour.kernels.all_chains import AllChains
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.models.compiled_on_data import CompiledOnData
 
-# What is compiled from the begin of a stage on, by the number of the stage. Whether chains that walk
-# jump is not known at once.
+# What is compiled from the begin of a stage on, by the number of the stage. Whether the chains jump
+# as they walk is not known at once.
 _AHEAD = {0: ("measure", "search"), 2: ("walk",)}
 
 

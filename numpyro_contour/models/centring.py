@@ -30,6 +30,7 @@ from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.models.coordinates import centred, loc_scale_sites, unconstrained_shapes
 from numpyro_contour.models.disk.on_disk import stored_of
 from numpyro_contour.models.jaxprs import sources
+from numpyro_contour.models.jit_on_data import is_tracing
 from numpyro_contour.models.kept_on_data import KeptOnData
 from numpyro_contour.models.loc_scale import decentred_sites
 from numpyro_contour.models.local_rows import number_of_devices
@@ -78,9 +79,8 @@ def centring_of(potential: ModelPotential) -> Centring | None:
 
 def _found(potential: ModelPotential) -> Centring | None:
     # In no trace the operations of a program are compiled together, not each by itself.
-    in_a_trace = isinstance(jnp.zeros(()), jax.core.Tracer)
     try:
-        with jax.ensure_compile_time_eval() if in_a_trace else nullcontext():
+        with jax.ensure_compile_time_eval() if is_tracing() else nullcontext():
             sites, scales = _hierarchy(potential)
             return _best(potential, sites, scales) if sites else None
     except _ERRORS:

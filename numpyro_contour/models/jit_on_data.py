@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from numpyro_contour.models.disk.on_disk import with_stored
@@ -38,6 +39,11 @@ def quick_options() -> dict[str, Any] | None:
     return known or None
 
 
+def is_tracing() -> bool:
+    """Whether JAX traces a program: its operations are not made then, but are parts of it."""
+    return isinstance(jnp.zeros(()), jax.core.Tracer)
+
+
 class JittedOnData:
     """A function of `(one, other, model_args, model_kwargs)`, compiled once a layout.
 
@@ -55,9 +61,18 @@ class JittedOnData:
         self._function, self._quickly = function, quickly
 
     @cached_property
-    def _compiled(self) -> Any:
+    def _inside(self) -> Any:
+        return jax.jit(self._call, static_argnums=0)
+
+    @cached_property
+    def _outermost(self) -> Any:
         options = quick_options() if self._quickly else None
         return jax.jit(self._call, static_argnums=0, compiler_options=options)
+
+    @property
+    def _compiled(self) -> Any:
+        # A program inside of another one has no options of its own.
+        return self._inside if is_tracing() else self._outermost
 
     def _call(self, layout: tuple, one: Any, other: Any, arrays: list) -> Any:
         structure, leaves = layout
