@@ -82,6 +82,10 @@ def test_numpyro_goes_on_from_a_warm_up_of_a_kernel_with_a_sample_fn():
 
 def test_numpyro_asks_for_the_text_of_several_chains_in_a_function_of_this_name():
     source = inspect.getsource(MCMC._single_chain_mcmc)
+    said = "does not initialise chains in `MCMC._single_chain_mcmc` of an MCMC with `progress_bar`"
+    assert "self.progress_bar" in source and "self.sampler.init(" in source, broke(  # noqa: PT018
+        "numpyro", said, "kernels/said.py"
+    )
     said = "does not ask for `self.sampler.is_ensemble_kernel` in `MCMC._single_chain_mcmc`"
     assert "self.sampler.is_ensemble_kernel" in source, broke("numpyro", said, "kernels/said.py")
 

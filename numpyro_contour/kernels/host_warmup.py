@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from numpyro.util import is_prng_key
+from tqdm.auto import tqdm
 
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.stage import Stage
@@ -18,6 +19,7 @@ from numpyro_contour.adaptation.warmup import without_scratch
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.kernels.all_chains import AllChains
 from numpyro_contour.kernels.parts import Parts
+from numpyro_contour.kernels.said import warmup_text
 from numpyro_contour.models.compiled_on_data import CompiledOnData
 
 # What is compiled from the begin of a stage on, by the number of the stage. Whether the chains jump
@@ -42,7 +44,9 @@ class HostWarmup:
             for name, program in _PROGRAMS.items()
         }
 
-    def __call__(self, state: Any, num_warmup: int, model_args: tuple, model_kwargs: dict) -> Any:
+    def __call__(
+        self, state: Any, num_warmup: int, model_args: tuple, model_kwargs: dict, shows_bar: bool
+    ) -> Any:
         """The state after the whole warm-up, without what only that needs.
 
         Args:
@@ -50,6 +54,7 @@ class HostWarmup:
             num_warmup: draws that NumPyro is going to make of its own warm-up.
             model_args: arguments of the model.
             model_kwargs: its keyword arguments.
+            shows_bar: whether there is a progress bar.
         """
         plan = self._parts.plan
         assert plan is not None
@@ -64,18 +69,22 @@ class HostWarmup:
             of_several = several and name in ("measure", "walk")
             return self._programs[name, of_several].begin(state, np.int32(0), *data)
 
-        for number, (stage, begin, end) in enumerate(_stages(plan, length)):
-            searches = every if not stage.descends else 0
-            for stop in _stops(begin, end, searches):
-                draws = program(_kind(stage))
-                for name in _AHEAD.get(number, ()):
-                    if jumps or name != "search":
-                        program(name)
-                state = draws(state, np.int32(stop - begin))
-                begin = stop
-                if searches and stop % every == 0:
-                    state = program("search")(state, np.int32(0))
-                    several = bool(everywhere(state.warmup.modes.several))
+        with tqdm(total=length, desc="warm-up", unit="draw", disable=not shows_bar) as bar:
+            for number, (stage, begin, end) in enumerate(_stages(plan, length)):
+                searches = every if not stage.descends else 0
+                for stop in _stops(begin, end, searches):
+                    draws = program(_kind(stage))
+                    for name in _AHEAD.get(number, ()):
+                        if jumps or name != "search":
+                            program(name)
+                    if shows_bar:
+                        bar.set_postfix_str(warmup_text(self._parts, state))
+                    state = draws(state, np.int32(stop - begin))
+                    if searches and stop % every == 0:
+                        state = program("search")(state, np.int32(0))
+                        several = bool(everywhere(state.warmup.modes.several))
+                    bar.update(stop - begin)
+                    begin = stop
         return _ended(state, num_warmup, several)
 
 

@@ -32,7 +32,7 @@ from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.next_draw import drawn
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
 from numpyro_contour.kernels.said import is_asked_by_the_progress_bar as is_asked
-from numpyro_contour.kernels.said import progress_text, with_settings
+from numpyro_contour.kernels.said import numpyro_shows_a_bar, progress_text, with_settings
 from numpyro_contour.kernels.scaling import Scaling
 from numpyro_contour.kernels.several_devices import check_data, check_start
 from numpyro_contour.kernels.start import check_chains, raise_if_unusable, warn_if_idle
@@ -239,7 +239,8 @@ class Kernel(MCMCKernel):
         # What another block of Gibbs sampling moves is not to be held where it is.
         if is_traced or self.parts.plan is None or not self.parts.source.recentred:
             return state
-        return self._warm_up(state, num_warmup, model_args, model_kwargs)
+        bar = numpyro_shows_a_bar()
+        return self._warm_up(state, num_warmup, model_args, model_kwargs, bar)
 
     def first_state(
         self,

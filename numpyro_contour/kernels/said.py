@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 import jax
@@ -41,6 +42,27 @@ def is_asked_by_the_progress_bar() -> bool:
     """
     caller = sys._getframe(2)
     return caller.f_code.co_qualname.startswith("MCMC._single_chain_mcmc.")
+
+
+def numpyro_shows_a_bar() -> bool:
+    """Whether the run of NumPyro's in which the caller is called has a progress bar.
+
+    Its kernels are not told. Should the name of its function change, there is no bar.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_qualname == "MCMC._single_chain_mcmc":
+            return bool(frame.f_locals["self"].progress_bar)
+        frame = frame.f_back
+    return False
+
+
+def warmup_text(parts: Parts, state: Any) -> str:
+    """The text of the progress bar of a warm-up on the host."""
+    modes = state.warmup.modes
+    number = int(modes.modes.known.sum()) if modes and is_here(state.rng_key) else 0
+    known = f", {number} {'mode' if number == 1 else 'modes'}" if number else ""
+    return progress_text(parts, state) + known
 
 
 def _stage(plan: Plan | None, state: Any) -> str:

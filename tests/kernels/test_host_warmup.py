@@ -123,3 +123,21 @@ def test_models_that_need_the_values_of_their_data_get_them(place):
         assert state.z["b"].shape == (groups,)
         # A unit normal prior and n rows of variance 1, whose means are the groups' numbers.
         assert np.all(np.abs(state.z["b"] - np.arange(groups)) < 1.5)
+
+
+def test_the_progress_bar_is_numpyros_and_says_what_has_been_found(capsys):
+    start = jnp.ones((2, 2))
+    for shown in (True, False):
+        kernel = SGLD(potential_fn=two_normals, num_steps=10, preconditioner="diag")
+        mcmc = MCMC(
+            kernel,
+            num_warmup=60,
+            num_samples=5,
+            num_chains=2,
+            chain_method="vectorized",
+        )
+        mcmc.progress_bar = shown  # NumPyro shows none among many workers
+        mcmc.run(random.key(0), init_params=start)
+        printed = capsys.readouterr().err
+        assert ("warm-up: 100%" in printed) == shown
+        assert ("2 chains: settle, energy" in printed and "a draw, 1 mode" in printed) == shown
