@@ -77,6 +77,7 @@ BENCHMARKS = {
             "cost.preconditioners": "What does each form of preconditioner cost by dimension?",
             "cost.chains": "What do many vectorised chains cost, compared with one?",
             "cost.numpy_rule": "How much faster is a step than the authors' rule in NumPy?",
+            "cost.first_answer": "How long does a first run of a small model take, beside NUTS?",
             "cost.compiling": "How long does the first draw take, and how much is compiling?",
             "cost.memory": "What does a run keep in memory?",
             "cost.large_data": "Are rows larger than memory right, and what does a step cost?",

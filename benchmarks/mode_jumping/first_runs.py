@@ -19,7 +19,7 @@ KERNELS = "NUTS", "ModeJumping"
 
 def first(kernel: str, model: str, draws: int) -> dict[str, Any]:
     """What a process takes, from its start to its end."""
-    command = [sys.executable, "-m", "benchmarks.mode_jumping.first_run", kernel, model, str(draws)]
+    command = [sys.executable, "-m", "benchmarks.cost.first_run", kernel, model, str(draws)]
     began = time.perf_counter()
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(ran.stdout.splitlines()[-1]) | {"seconds": time.perf_counter() - began}

@@ -65,9 +65,13 @@ class HostWarmup:
         jumps, several = bool(state.warmup.modes), False
         every = _searches_every(self._parts, state, length, *data) if jumps else 0
 
+        begun: dict[tuple[str, bool], Callable] = {}
+
         def program(name: str) -> Callable:
-            of_several = several and name in ("measure", "walk")
-            return self._programs[name, of_several].begin(state, np.int32(0), *data)
+            which = name, several and name in ("measure", "walk")
+            if which not in begun:
+                begun[which] = self._programs[which].begin(state, np.int32(0), *data)
+            return begun[which]
 
         with tqdm(total=length, desc="warm-up", unit="draw", disable=not shows_bar) as bar:
             for number, (stage, begin, end) in enumerate(_stages(plan, length)):

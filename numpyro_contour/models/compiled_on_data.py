@@ -13,6 +13,7 @@ import numpy as np
 from numpyro_contour.models.disk.on_disk import with_stored
 from numpyro_contour.models.jit_on_data import JittedOnData, quick_options
 from numpyro_contour.models.local_rows import number_of_devices
+from numpyro_contour.models.operands import standing_for, with_operands
 from numpyro_contour.models.same_data import checksum
 
 # Programs that are compiled at once: XLA gives the interpreter free meanwhile.
@@ -27,17 +28,17 @@ def _threads() -> ThreadPoolExecutor:
 class CompiledOnData:
     """A function of `(one, other, model_args, model_kwargs)`, compiled quickly.
 
-    Its program takes the data as an argument and is kept by their shapes. What a model computes by
-    NumPy in double precision it computes while its program is traced: that one is kept for these
-    data only, as are those of models that need the values of their arrays.
+    Its program takes the data as an argument and is kept by their shapes. It is kept for these data
+    only where it depends on their values: where NumPy computes with them in double precision, where
+    their rows are clustered, and where a model needs them to be traced.
     """
 
     def __init__(self, function: Callable):
         self._function = function
-        #: programs in the making, with what they are kept by, which must not be collected
+        #: programs in the making, each with the arguments by whose identity it is kept
         self._kept: dict[Any, tuple[Future, list]] = {}
-        #: what is known of models that need the values of their arrays
-        self._by_value: set[Any] = set()
+        #: what is kept by the values of the data, and whether these are constants of it
+        self._by_value: dict[Any, bool] = {}
 
     def begin(self, one: Any, other: Any, model_args: tuple, model_kwargs: dict) -> Callable:
         """Compile for arguments like these, in another thread.
@@ -50,33 +51,45 @@ class CompiledOnData:
         if any(map(_is_spread, jax.tree.leaves((one, other, data)))):
             jitted = JittedOnData(self._function)
             return lambda one, other: jitted(one, other, *data)
-        shapes = _key(jax.tree.map(_shaped, (one, other)))
         leaves, structure = jax.tree.flatten(data)
-        by_shape = (shapes, structure, *(_shaped(x) if _is_lent(x) else _known(x) for x in leaves))
-        by_value = (shapes, structure, *map(_known, leaves))
-        arrays = [] if by_shape in self._by_value else [x for x in leaves if _is_lent(x)]
-        key = by_value if by_shape in self._by_value else by_shape
-        if key not in self._kept:
+        shapes = _key(jax.tree.map(_shaped, (one, other))), structure
+        key = *shapes, *(_shaped(x) if _is_lent(x) else _known(x) for x in leaves)
+        by_value = lambda: (*shapes, *map(_known, leaves))
+        arrays = [] if self._by_value.get(key, False) else [x for x in leaves if _is_lent(x)]
+        place = by_value() if key in self._by_value else key
+        if place not in self._kept:
             try:
-                traced = self._traced(one, other, leaves, structure, arrays)
+                traced, asked = self._traced(one, other, leaves, structure, arrays)
             except (TypeError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
                 if not arrays:
                     raise
-                self._by_value.add(by_shape)
+                self._by_value[key] = True
                 return self.begin(one, other, model_args, model_kwargs)
-            self._kept[key] = _compiling(traced), leaves
-        compiled, _ = self._kept[key]
+            if asked:
+                self._by_value[key] = False
+                place = by_value()
+            self._kept[place] = _compiling(traced), [x for x in leaves if not _is_array(x)]
+        compiled, _ = self._kept[place]
         return lambda one, other: compiled.result()(one, other, arrays)
 
     def _traced(
         self, one: Any, other: Any, leaves: list, structure: Any, arrays: list
-    ) -> jax.stages.Traced:
+    ) -> tuple[jax.stages.Traced, list]:
+        """The program, and the arrays on whose values it depends although it takes them."""
+        asked: list[Any] = []
+
         def program(one: Any, other: Any, arrays: list) -> Any:
             lent = iter(arrays)
-            filled = [next(lent) if arrays and _is_lent(leaf) else leaf for leaf in leaves]
-            return self._function(one, other, *structure.unflatten(filled))
+            pairs = [(next(lent) if arrays and _is_lent(x) else None, x) for x in leaves]
+            filled = [leaf if operand is None else operand for operand, leaf in pairs]
+            on_data = lambda one, args, kwargs: self._function(one, other, args, kwargs)
+            with standing_for([pair for pair in pairs if pair[0] is not None]) as of_these:
+                # What is left of large arrays enters once, not at each of its uses.
+                found = with_operands(on_data, one, *structure.unflatten(filled))
+            asked.extend(of_these)
+            return found
 
-        return jax.jit(program).trace(one, other, arrays)
+        return jax.jit(program).trace(one, other, arrays), asked
 
 
 def _compiling(traced: jax.stages.Traced) -> Future:
@@ -84,13 +97,16 @@ def _compiling(traced: jax.stages.Traced) -> Future:
     return _threads().submit(lowered.compile, compiler_options=options)
 
 
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | jax.Array)
+
+
 def _is_lent(leaf: Any) -> bool:
     """Whether an array is an argument of the program: not where NumPy computes more precisely."""
-    if isinstance(leaf, np.ndarray):
-        return (
-            leaf.dtype.kind in "biufc" and jax.dtypes.canonicalize_dtype(leaf.dtype) == leaf.dtype
-        )
-    return isinstance(leaf, jax.Array)
+    if not isinstance(leaf, np.ndarray):
+        return isinstance(leaf, jax.Array)
+    as_precise = jax.dtypes.canonicalize_dtype(leaf.dtype) == leaf.dtype
+    return leaf.dtype.kind in "biu" or (leaf.dtype.kind in "fc" and as_precise)
 
 
 def _is_spread(leaf: Any) -> bool:
@@ -108,7 +124,7 @@ def _key(tree: Any) -> tuple:
 
 def _known(leaf: Any) -> tuple:
     """What a leaf is known by that a program has as a constant."""
-    if isinstance(leaf, np.ndarray | jax.Array):
+    if _is_array(leaf):
         return (*_shaped(leaf), checksum((leaf,), {}))
     try:
         hash(leaf)

@@ -24,8 +24,9 @@ from numpyro_contour.models.model_potential import ModelPotential
 # Bytes from which on an array is an operand: constants that are small cost nothing.
 _LARGE = 2**20
 
-# The operands that stand for JAX's arrays, by their identity, and these arrays.
-_values: ContextVar[dict[int, tuple[Any, Any]] | None] = ContextVar("values", default=None)
+# The operands that stand for JAX's arrays, by their identity: with these arrays, and what each of
+# them that was asked for is added to.
+_values: ContextVar[dict[int, tuple[Any, Any, list]] | None] = ContextVar("values", default=None)
 
 
 def with_operands(
@@ -58,7 +59,7 @@ def with_operands(
         remaining = iter(operands)
         pairs = [(next(remaining) if _is_large(leaf) else None, leaf) for leaf in leaves]
         filled = [leaf if operand is None else _standing(operand, leaf) for operand, leaf in pairs]
-        with _known([pair for pair in pairs if pair[0] is not None]):
+        with standing_for([pair for pair in pairs if pair[0] is not None]):
             return function(state, *structure.unflatten(filled))
 
     try:
@@ -111,12 +112,21 @@ def _standing(operand: jax.Array, leaf: Any) -> Any:
 
 
 @contextmanager
-def _known(pairs: list[tuple[Any, Any]]) -> Iterator[None]:
-    """Let `with_values` find the arrays for which these operands stand."""
+def standing_for(pairs: list[tuple[Any, Any]]) -> Iterator[list]:
+    """Let `with_values` find the arrays for which operands stand.
+
+    Args:
+        pairs: operands, each with its array.
+
+    Yields:
+        A list of the arrays whose values were asked for.
+    """
+    asked: list[Any] = []
     # The operand is kept with its array, so that no other object takes its identity.
-    token = _values.set((_values.get() or {}) | {id(pair[0]): pair for pair in pairs})
+    known = {id(operand): (operand, array, asked) for operand, array in pairs}
+    token = _values.set((_values.get() or {}) | known)
     try:
-        yield
+        yield asked
     finally:
         _values.reset(token)
 
@@ -124,4 +134,8 @@ def _known(pairs: list[tuple[Any, Any]]) -> Iterator[None]:
 def _value(leaf: Any) -> Any:
     if isinstance(leaf, IndexableArray):
         return np.asarray(leaf).view(IndexableArray)
-    return (_values.get() or {}).get(id(leaf), (None, leaf))[1]
+    found = (_values.get() or {}).get(id(leaf))
+    if found is None:
+        return leaf
+    found[2].append(found[1])
+    return found[1]

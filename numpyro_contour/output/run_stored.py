@@ -59,6 +59,9 @@ def run_stored(
     disk or Ctrl-C goes on where the store ends, and all draws are those of a run without a break,
     bit for bit, on the same machine with the same versions. Draws do not stay in memory.
 
+    So that it can go on after a break, the warm-up is a part of the program of the draws, which
+    takes longer to compile than the programs of `mcmc.run`. Draws are the same but for rounding.
+
     A finished run goes on with a larger `num_samples`.
 
     The store can be read at any time, also while the run goes on: `to_inference_data(path)` opens

@@ -141,3 +141,16 @@ def test_the_progress_bar_is_numpyros_and_says_what_has_been_found(capsys):
         printed = capsys.readouterr().err
         assert ("warm-up: 100%" in printed) == shown
         assert ("2 chains: settle, energy" in printed and "a draw, 1 mode" in printed) == shown
+
+
+def test_large_arrays_in_double_precision_are_constants_once():
+    rows = np.random.default_rng(0).standard_normal((3, 60_000))
+
+    def model(x):
+        mu = numpyro.sample("mu", dist.Normal(0, 10).expand([3]).to_event(1))
+        with numpyro.plate("rows", x.shape[1], subsample_size=10) as idx:
+            numpyro.sample("x", dist.Normal(mu, 1).to_event(1), obs=x[:, idx].T)
+
+    kernel = SGLD(model, num_steps=2, energy="minibatch", **PLAIN)
+    state = kernel.init(random.key(0), 60, None, (rows,))
+    np.testing.assert_allclose(state.z["mu"], rows.mean(1), atol=1.0)

@@ -134,7 +134,8 @@ class Segments:
 
 def first_state(mcmc: MCMC, key: jax.Array, init_params: Any, args: tuple, kwargs: dict) -> Any:
     """The state before the warm-up, of one chain or of all, as `MCMC.run` begins."""
-    start = mcmc.sampler.init
+    # The warm-up is made in segments too.
+    start = getattr(mcmc.sampler, "first_state", mcmc.sampler.init)
     more = {"model_args": args, "model_kwargs": kwargs}
     init_params = jax.tree.map(jnp.asarray, init_params)
     if mcmc.num_chains > 1 and is_prng_key(key):
