@@ -71,7 +71,8 @@ class Warmup(NamedTuple):
     taken_from: jax.Array
     #: steps of the chain whose drift was clipped, up to the last draw of the kernel's sampler
     clipped: jax.Array
-    #: draws of NumPyro's warm-up to come that are to change nothing, as the host has made it
+    #: draws of NumPyro's warm-up to come, which change nothing where the host has made the warm-up;
+    #: below 0 in its stages, and once draws are kept
     idle: jax.Array
     #: the anchors of the control variate, () where there are none
     anchors: Any = ()
@@ -105,7 +106,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         history=History(*([blank] * len(History._fields))),
         taken_from=jnp.full((), -1, jnp.int32),
         clipped=count,
-        idle=count,
+        idle=count - 1,
         anchors=anchors,
     )
 

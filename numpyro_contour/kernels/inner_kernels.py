@@ -277,7 +277,8 @@ class OfOurs:
         """Whether the last draw of one chain was in its warm-up, which may be a longer one."""
         if not state.warmup:
             return state.sampler.chain.steps <= length * self.kernel.parts.num_steps
-        return state.warmup.iteration < state.warmup.length
+        warmup = state.warmup
+        return (warmup.iteration < warmup.length) | (warmup.idle >= 0)
 
     def window(self, state: Any) -> jax.Array:
         """Its warm-up has no parts in which chains jump."""

@@ -40,7 +40,8 @@ def kept_draw(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -
     """The state after a draw that is kept."""
     chains, state = AllChains.of(parts, model_args, model_kwargs, state)
     after = chains.lift(chains.draws.end_kept_draw)(*chains.sampled(state))
-    return chains.join(after, chains.known)
+    warmup = after.warmup._replace(idle=jnp.full_like(after.warmup.idle, -1))
+    return chains.join(after._replace(warmup=warmup), chains.known)
 
 
 def _of_the_plan(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:

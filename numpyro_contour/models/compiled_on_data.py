@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -16,8 +17,9 @@ from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.models.operands import standing_for, with_operands
 from numpyro_contour.models.same_data import checksum
 
-# Programs that are compiled at once: XLA gives the interpreter free meanwhile.
-_THREADS = 2
+# Programs that are compiled at once: XLA gives the interpreter free meanwhile. The most that are
+# kept of a function, for data of other shapes or values.
+_THREADS, _MOST = 2, 8
 
 
 @cache
@@ -36,7 +38,7 @@ class CompiledOnData:
     def __init__(self, function: Callable):
         self._function = function
         #: programs in the making, each with the arguments by whose identity it is kept
-        self._kept: dict[Any, tuple[Future, list]] = {}
+        self._kept: OrderedDict[Any, tuple[Future, list]] = OrderedDict()
         #: what is kept by the values of the data, and whether these are constants of it
         self._by_value: dict[Any, bool] = {}
 
@@ -69,6 +71,9 @@ class CompiledOnData:
                 self._by_value[key] = False
                 place = by_value()
             self._kept[place] = _compiling(traced), [x for x in leaves if not _is_array(x)]
+            if len(self._kept) > _MOST:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(place)
         compiled, _ = self._kept[place]
         return lambda one, other: compiled.result()(one, other, arrays)
 
