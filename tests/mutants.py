@@ -125,6 +125,23 @@ MUTANTS = [
         ("(away < SAME) &", "(away < 10) &"),
         ("(random.uniform(of_moving) < _OFTEN)", "True"),
     ),
+    *mutants_of(
+        "models/compiled_on_data.py",
+        "kernels/test_host_warmup.py",
+        ("            if asked:\n", "            if False:\n"),
+        ("kind in \"fc\" and as_precise", "kind in \"fc\""),
+        ("_known(x) for x in leaves)", "() for x in leaves)"),
+        ("self._by_value[key] = True", "self._by_value[key] = False"),
+    ),
+    *mutants_of(
+        "kernels/host_warmup.py",
+        "kernels/test_host_warmup.py",
+        ("stop % every == 0:", "stop % every == 1:"),
+        ("several = bool(everywhere(state.warmup.modes.several))", "several = False"),
+        ("jnp.full_like(warmup.idle, num_warmup)", "jnp.full_like(warmup.idle, 0)"),
+        ("after = programs.rescue(state, ", "after = (lambda _, x: x)(state, "),
+        ("begin - begin % every + every", "begin + every"),
+    ),
     Mutant(
         "kernels/all_chains.py",
         "number > self.plan.last(TUNE))",

@@ -154,3 +154,15 @@ def test_large_arrays_in_double_precision_are_constants_once():
     kernel = SGLD(model, num_steps=2, energy="minibatch", **PLAIN)
     state = kernel.init(random.key(0), 60, None, (rows,))
     np.testing.assert_allclose(state.z["mu"], rows.mean(1), atol=1.0)
+
+
+@pytest.mark.slow
+def test_programs_in_which_rows_are_clustered_are_kept_for_these_data_only():
+    rows = [models.normal_data(mean=mean, rows=400) for mean in (0.0, 3.0)]
+    kernels = [
+        SGLD(models.normal, num_steps=5, energy="data_expansion", **PLAIN) for _ in range(2)
+    ]
+    kernels[0].init(random.key(0), 60, None, (rows[0],))
+    after, alone = (kernel.init(random.key(0), 60, None, (rows[1],)) for kernel in kernels)
+    assert models.equal(after.warmup.history, alone.warmup.history)
+    assert models.equal(after.z, alone.z)
