@@ -22,8 +22,8 @@ from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.said import warmup_text
 from numpyro_contour.models.compiled_on_data import CompiledOnData
 
-# What is compiled from the begin of a stage on, by the number of the stage. Whether the chains jump
-# as they walk is not known at once.
+# What is compiled from the start of a stage on, by the number of the stage. Whether chains jump as
+# they walk is not known earlier.
 _AHEAD = {0: ("measure", "search"), 2: ("walk",)}
 
 
