@@ -129,7 +129,7 @@ MUTANTS = [
         "models/compiled_on_data.py",
         "kernels/test_host_warmup.py",
         ("            if asked:\n", "            if False:\n"),
-        ("kind in \"fc\" and as_precise", "kind in \"fc\""),
+        ('kind in "fc" and as_precise', 'kind in "fc"'),
         ("_known(x) for x in leaves)", "() for x in leaves)"),
         ("self._by_value[key] = True", "self._by_value[key] = False"),
     ),

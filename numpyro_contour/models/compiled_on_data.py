@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -103,7 +104,8 @@ def _compiling(traced: jax.stages.Traced) -> Future:
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray | jax.Array)
+    """Whether a leaf is an array of numbers."""
+    return isinstance(leaf, np.ndarray | jax.Array) and leaf.dtype != object
 
 
 def _is_lent(leaf: Any) -> bool:
@@ -129,7 +131,11 @@ def _key(tree: Any) -> tuple:
 
 def _known(leaf: Any) -> tuple:
     """What a leaf is known by that a program has as a constant."""
-    if _is_array(leaf):
+    if isinstance(leaf, np.ndarray) and _is_array(leaf):
+        # Of all its digits: those that single precision does not have are why it is a constant.
+        held = hashlib.blake2b(np.ascontiguousarray(leaf).view(np.uint8).data)
+        return (*_shaped(leaf), held.digest())
+    if isinstance(leaf, jax.Array):
         return (*_shaped(leaf), checksum((leaf,), {}))
     try:
         hash(leaf)

@@ -98,11 +98,12 @@ def precise(x):
 
 
 def test_numpy_computes_as_precisely_as_in_draws():
-    x = 1e9 + np.random.default_rng(0).standard_normal(400)
     kernel = SGLD(precise, num_steps=10, **PLAIN)
-    state = kernel.init(random.key(0), 100, None, (x,))
-    expected = 0.5 * (((x - x.mean()) ** 2).sum() + 400 * np.log(2 * np.pi))
-    assert float(state.warmup.history.energy[-1]) == pytest.approx(expected, abs=8)
+    for sd in (1.0, 2.0):  # other data of one shape make other programs
+        x = 1e9 + sd * np.random.default_rng(0).standard_normal(400)
+        state = kernel.init(random.key(0), 100, None, (x,))
+        expected = 0.5 * (((x - x.mean()) ** 2).sum() + 400 * np.log(2 * np.pi))
+        assert float(state.warmup.history.energy[-1]) == pytest.approx(expected, abs=8)
 
 
 def with_unique(x, y):
@@ -159,9 +160,7 @@ def test_large_arrays_in_double_precision_are_constants_once():
 @pytest.mark.slow
 def test_programs_in_which_rows_are_clustered_are_kept_for_these_data_only():
     rows = [models.normal_data(mean=mean, rows=400) for mean in (0.0, 3.0)]
-    kernels = [
-        SGLD(models.normal, num_steps=5, energy="data_expansion", **PLAIN) for _ in range(2)
-    ]
+    kernels = [SGLD(models.normal, num_steps=5, energy="data_expansion", **PLAIN) for _ in range(2)]
     kernels[0].init(random.key(0), 60, None, (rows[0],))
     after, alone = (kernel.init(random.key(0), 60, None, (rows[1],)) for kernel in kernels)
     assert models.equal(after.warmup.history, alone.warmup.history)
