@@ -36,7 +36,7 @@ CHAINS = "chains"
 class AllChains:
     """What all chains do next, from the state that they are in.
 
-    It is made anew for each draw while a program is traced. The modes that are known are those of
+    It is made for each draw while a program is traced. The modes that are known are those of
     all chains: they are not in the states that its functions take and return.
     """
 
@@ -190,7 +190,7 @@ class AllChains:
         return search(*around, known, due, self.with_axis(state))
 
     def searches_every(self, length: Any) -> Any:
-        """The number of draws from one search to the next in a warm-up of so many."""
+        """The number of draws from one search to the next in a warm-up of this length."""
         return searches_every(length, self.relabelling(), self.parts.num_steps)
 
     def join(self, state: Any, known: FoundModes | tuple[()]) -> Any:

@@ -140,7 +140,7 @@ def _searches_every(parts: Parts, state: Any, length: int, args: tuple, kwargs: 
 def _draws(
     one: Callable, parts: Parts, several: bool, state: Any, count: Any, args: tuple, kwargs: dict
 ) -> Any:
-    """So many draws, each of `(chains, state) -> state` without the modes."""
+    """A number of draws, each by `(chains, state) -> state` without the modes."""
 
     def draw(_: Any, state: Any) -> Any:
         chains, state = AllChains.of(parts, args, kwargs, state, several)

@@ -47,7 +47,7 @@ def is_asked_by_the_progress_bar() -> bool:
 def numpyro_shows_a_bar() -> bool:
     """Whether the run of NumPyro's in which the caller is called has a progress bar.
 
-    Its kernels are not told. Should the name of its function change, there is no bar.
+    NumPyro does not say so to its kernels. Should the name of its function change, there is no bar.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -24,8 +24,8 @@ from numpyro_contour.models.model_potential import ModelPotential
 # Bytes from which on an array is an operand: constants that are small cost nothing.
 _LARGE = 2**20
 
-# The operands that stand for JAX's arrays, by their identity: with these arrays, and what each of
-# them that was asked for is added to.
+# Operands in place of arrays, by their identity: each with its array, and the list to which arrays
+# are added whose values were asked for.
 _values: ContextVar[dict[int, tuple[Any, Any, list]] | None] = ContextVar("values", default=None)
 
 
@@ -113,7 +113,7 @@ def _standing(operand: jax.Array, leaf: Any) -> Any:
 
 @contextmanager
 def standing_for(pairs: list[tuple[Any, Any]]) -> Iterator[list]:
-    """Let `with_values` find the arrays for which operands stand.
+    """Let `with_values` find the arrays in whose place there are operands.
 
     Args:
         pairs: operands, each with its array.

@@ -107,7 +107,7 @@ def test_numpy_computes_as_precisely_as_in_draws():
 
 
 def with_unique(x, y):
-    """A model whose shapes are told by its data."""
+    """A model whose shapes depend on the values of its data."""
     groups, which = np.unique(np.asarray(x), return_inverse=True)
     b = numpyro.sample("b", dist.Normal(0, 1).expand([len(groups)]).to_event(1))
     numpyro.sample("y", dist.Normal(b[which], 1).to_event(1), obs=y)
