@@ -162,7 +162,7 @@ MUTANTS = [
     *mutants_of(
         "adaptation/found_modes.py",
         "adaptation/test_modes.py",
-        ("_EVENNESS * found.log_mass", "found.log_mass"),
+        ("EVENNESS * found.log_mass", "found.log_mass"),
         ("turned @ original.factor", "original.factor"),
         ("rises[2]) - np.log(of_normal)", "rises[2])"),
         ("alike &= jnp.isfinite(by_order) & ~", "alike &= jnp.isfinite(by_order) | ~"),

@@ -105,6 +105,15 @@ class Descent(NamedTuple):
     step_size: DualAveraging
 
 
+def first_walk(shape: tuple[int, ...] = ()) -> DualAveraging:
+    """The step size of the Langevin moves after a descent, before the first of them.
+
+    Args:
+        shape: that of the axes of chains. Defaults to one chain.
+    """
+    return initial_dual_averaging(np.full(shape, np.log(_CAREFUL), jnp.result_type(float)), 1.0)
+
+
 def initial_descent(size: int) -> Descent:
     """Before the first step."""
     dtype = jnp.result_type(float)
@@ -131,7 +140,7 @@ def initial_descent(size: int) -> Descent:
         confirmed=nowhere,
         doubts=jnp.zeros((), jnp.int32),
         arrived=jnp.zeros((), bool),
-        step_size=initial_dual_averaging(jnp.asarray(jnp.log(_CAREFUL), dtype), 1.0),
+        step_size=first_walk(),
     )
 
 

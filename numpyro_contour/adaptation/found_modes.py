@@ -25,14 +25,14 @@ _COMPARED = 4
 # Places on the way to the nearest known mode, with both ends, and the height in temperatures above
 # both that is a barrier.
 _ON_THE_WAY, _LEAST_BARRIER = 12, 0.3
-# The least by which a copy's energies may differ from those of its mode, in temperatures.
-_AS_GOOD = 0.1
-# By what factor, as its log, energies may rise otherwise than those of a normal.
-_ABOUT = 0.7
+#: the least by which a copy's energies may differ from those of its mode, in temperatures.
+AS_GOOD = 0.1
+#: by what factor, as its log, energies may rise otherwise than those of a normal.
+ABOUT = 0.7
 
-# Tries aim at a mode by this power of its mass, and not less than by a factor of so many e: chains
-# have to come into small modes and out again, but most tries are to serve the large ones.
-_EVENNESS, _LEAST_SHARE = 0.5, -5.0
+#: tries aim at a mode by this power of its mass, and not less than by a factor of so many e: chains
+#: have to come into small modes and out again, but most tries are to serve the large ones.
+EVENNESS, LEAST_SHARE = 0.5, -5.0
 
 #: `(position) -> potential energy`
 EnergyAt = Callable[[jax.Array], jax.Array]
@@ -155,9 +155,9 @@ def renewed(found: FoundModes, here: Evaluation, temperature: jax.Array) -> Foun
 
 def _with_shares(found: FoundModes) -> FoundModes:
     """The modes with the shares of tries that their masses give them."""
-    log_share = jnp.where(found.modes.known, _EVENNESS * found.log_mass, 0.0)
+    log_share = jnp.where(found.modes.known, EVENNESS * found.log_mass, 0.0)
     log_share = jnp.maximum(
-        log_share - jnp.max(log_share, where=found.modes.known, initial=-jnp.inf), _LEAST_SHARE
+        log_share - jnp.max(log_share, where=found.modes.known, initial=-jnp.inf), LEAST_SHARE
     )
     return found._replace(modes=found.modes._replace(log_share=log_share))
 
@@ -192,7 +192,7 @@ def _compared(
     if dense := shape.factor.ndim == 2:
         copy, original, alike = _as_copy(modes, shape)
         both = jax.tree.map(lambda *x: jnp.stack(x), original, copy, own)
-        offsets = jnp.einsum("kij,zj->kzi", both.factor, _directions(size, dtype))
+        offsets = jnp.einsum("kij,zj->kzi", both.factor, directions_around(size, dtype))
         around = both.mean[:, None] + jnp.concatenate([jnp.zeros_like(offsets[:, :1]), offsets], 1)
         places = jnp.concatenate([way, around.reshape(-1, size)])
     energies = lax.map(energy_at, places) / temperature
@@ -205,10 +205,10 @@ def _compared(
         return own, apart, jnp.zeros((), bool)
     around = energies[_ON_THE_WAY:].reshape(3, -1)
     rises = around[:, 1:] - around[:, :1]
-    of_normal = 0.5 * np.sum(_directions(size, dtype) ** 2, 1)
-    is_normal = jnp.all(jnp.abs(jnp.log(rises[2]) - np.log(of_normal)) < _ABOUT)
+    of_normal = 0.5 * np.sum(directions_around(size, dtype) ** 2, 1)
+    is_normal = jnp.all(jnp.abs(jnp.log(rises[2]) - np.log(of_normal)) < ABOUT)
     by_order, by_shape = jnp.sqrt(jnp.mean((rises[1:] - rises[0]) ** 2, -1))
-    alike &= jnp.isfinite(by_order) & ~(by_order > jnp.maximum(by_shape, _AS_GOOD + rounding))
+    alike &= jnp.isfinite(by_order) & ~(by_order > jnp.maximum(by_shape, AS_GOOD + rounding))
     return jax.tree.map(lambda a, b: jnp.where(alike, a, b), copy, own), apart, is_normal
 
 
@@ -233,6 +233,6 @@ def _as_copy(modes: Modes, shape: Shape) -> tuple[Modes, Modes, jax.Array]:
     return copy, original, modes.known[nearest] & (away[nearest] < SAME)
 
 
-def _directions(size: int, dtype: Any) -> np.ndarray:
+def directions_around(size: int, dtype: Any) -> np.ndarray:
     """Some directions in which no coordinate is like another, about as long as normals are."""
     return np.random.default_rng(0).standard_normal((_COMPARED, size)).astype(dtype)

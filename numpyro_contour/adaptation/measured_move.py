@@ -316,6 +316,8 @@ def measured_draw(
     if descends is None:
         descends = plan.flag("descends", here.number)
     searches = plan.flag("searches", here.number)
+    if descends is False:  # chains that began in a mode walk in the stage of the descent
+        searches |= plan.flag("descends", here.number)
 
     def move(carry: tuple, inputs: tuple) -> tuple[tuple, None]:
         keys, number = inputs

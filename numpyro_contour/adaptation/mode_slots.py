@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from numpyro_contour.core.samplers.known_modes import Modes
 from numpyro_contour.core.samplers.one_coordinate import sides
 
-# A mode that is lighter than the heaviest one by more nats is not kept for where it is. Half a nat
-# for each coordinate comes to this: so far above its bottom are the typical energies of a mode.
-_FAR_LIGHTER = 10.0
+#: a mode that is lighter than the heaviest one by more nats is not kept for where it is. Half a nat
+#: for each coordinate comes to this: so far above its bottom are the typical energies of a mode.
+FAR_LIGHTER = 10.0
 
 
 class Chosen(NamedTuple):
@@ -50,7 +50,7 @@ def slot_for(modes: Modes, log_mass: jax.Array, new: Modes, new_log_mass: jax.Ar
     least = jnp.minimum(-_largest_of_others(-high), new_high)
     still_splits = largest > least
     heaviest = jnp.maximum(jnp.max(log_mass), new_log_mass)
-    least_mass = heaviest - _FAR_LIGHTER - modes.mean.shape[-1] / 2
+    least_mass = heaviest - FAR_LIGHTER - modes.mean.shape[-1] / 2
     needed = (log_mass > least_mass) & jnp.any(splits & ~still_splits, -1)
     adds = (new_log_mass > least_mass) & jnp.any(splits & ~without_new)
     all_needed = jnp.all(needed)

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from numpyro_contour.adaptation.descent import Descent, initial_descent
+from numpyro_contour.adaptation.descent import Descent, first_walk, initial_descent
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
 from numpyro_contour.adaptation.frames import Frame
 from numpyro_contour.adaptation.moments import Moments, no_moments
+from numpyro_contour.adaptation.places import Place
 from numpyro_contour.core.arrays.factors import diagonal, displacement
 
 #: Largest share of the injected noise that the noise of the gradient may be.
@@ -85,6 +87,19 @@ def initial_tuning(
         descent=initial_descent(size),
         frame=frame,
     )
+
+
+def at_bottom(tuning: Tuning, bottom: Place) -> Tuning:
+    """What is tuned of chains that begin at the bottoms of modes, on the host.
+
+    Args:
+        tuning: that of one chain or of all.
+        bottom: the place of each of them, with the diagonal of a first preconditioner.
+    """
+    arrived = jnp.asarray(np.ones(np.shape(bottom.energy), bool))
+    walk = jax.tree.map(jnp.asarray, first_walk(np.shape(bottom.energy)))
+    descent = tuning.descent._replace(best=bottom, arrived=arrived)
+    return tuning._replace(step_size=walk, preconditioner=bottom.inverse_curvature, descent=descent)
 
 
 def bearable_noise(size: int) -> float:

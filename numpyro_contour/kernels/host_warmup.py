@@ -18,13 +18,11 @@ from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.warmup import without_scratch
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.kernels.all_chains import AllChains
+from numpyro_contour.kernels.host_search import HostSearch, searches_on_host
+from numpyro_contour.kernels.mode_finding import ModeFinder, search_program
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.said import warmup_text
 from numpyro_contour.models.compiled_on_data import CompiledOnData
-
-# What is compiled from the start of a stage on, by the number of the stage. Whether chains jump as
-# they walk is not known earlier.
-_AHEAD = {0: ("measure", "search"), 2: ("walk",)}
 
 
 class HostWarmup:
@@ -43,6 +41,7 @@ class HostWarmup:
             for several in (False, True)
             for name, program in _PROGRAMS.items()
         }
+        self._finds = search_program(parts.source)
 
     def __call__(
         self, state: Any, num_warmup: int, model_args: tuple, model_kwargs: dict, shows_bar: bool
@@ -62,34 +61,69 @@ class HostWarmup:
         # Numbers of a type of their own: all programs take and return the same state.
         state = jax.tree.map(_strong, state)
         data = model_args, model_kwargs
-        jumps, several = bool(state.warmup.modes), False
-        every = _searches_every(self._parts, state, length, *data) if jumps else 0
-
-        begun: dict[tuple[str, bool], Callable] = {}
-
-        def program(name: str) -> Callable:
-            which = name, several and name in ("measure", "walk")
-            if which not in begun:
-                begun[which] = self._programs[which].begin(state, np.int32(0), *data)
-            return begun[which]
+        jumps = bool(state.warmup.modes)
+        run = _Programs(self._programs, state, data)
+        search = self._search(state, length, data, run) if jumps else None
+        every = 0
+        if search is not None:
+            state = search.begun(state)
+        elif jumps:
+            every = _searches_every(self._parts, state, length, *data)
+        several = search is not None and search.several
 
         with tqdm(total=length, desc="warm-up", unit="draw", disable=not shows_bar) as bar:
             for number, (stage, begin, end) in enumerate(_stages(plan, length)):
-                searches = every if not stage.descends else 0
-                for stop in _stops(begin, end, searches):
-                    draws = program(_kind(stage))
-                    for name in _AHEAD.get(number, ()):
-                        if jumps or name != "search":
-                            program(name)
+                walks = search is not None or not stage.descends
+                for stop in _stops(begin, end, every if walks else 0):
+                    draws = run.begin(_kind(stage, walks), several)
+                    for name in _ahead(number, search is not None, jumps):
+                        run.begin(name, several)
                     if shows_bar:
                         bar.set_postfix_str(warmup_text(self._parts, state))
                     state = draws(state, np.int32(stop - begin))
-                    if searches and stop % every == 0:
-                        state = program("search")(state, np.int32(0))
+                    if every and walks and stop % every == 0:
+                        state = run.begin("search", several)(state, np.int32(0))
                         several = bool(everywhere(state.warmup.modes.several))
                     bar.update(stop - begin)
                     begin = stop
+                if search is not None and end < length:
+                    state = search.looked_again(state)
+                    several = search.several
         return _ended(state, num_warmup, several)
+
+    def _search(self, state: Any, length: int, data: tuple, run: _Programs) -> HostSearch | None:
+        """The search before the first draw; None where chains are to descend by themselves."""
+        if not searches_on_host(self._parts, state, data):
+            return None
+        like = state.z if is_prng_key(state.rng_key) else jax.tree.map(lambda x: x[0], state.z)
+        finder = ModeFinder(self._finds, like, *data)
+        run.begin("measure", False)  # traced while the other one is compiled
+        chains = 1 if is_prng_key(state.rng_key) else len(state.rng_key)
+        search = HostSearch(finder, state, length * self._parts.num_steps * chains)
+        return search if search.is_conclusive else None
+
+
+class _Programs:
+    """The programs of a run, each of which is compiled once it is asked for."""
+
+    def __init__(self, programs: dict[tuple[str, bool], CompiledOnData], state: Any, data: tuple):
+        self._programs, self._state, self._data = programs, state, data
+        self._begun: dict[tuple[str, bool], Callable] = {}
+
+    def begin(self, name: str, several: bool) -> Callable:
+        """One of them, `(state, number of draws) -> state`, compiled in another thread.
+
+        Args:
+            name: which of `_PROGRAMS`.
+            several: whether more than one mode is known.
+        """
+        # Steps of found sizes suit all modes; chains jump as they walk.
+        which = name, bool(self._state.warmup.modes) if name == "measure" else several
+        if which not in self._begun:
+            program = self._programs[which].begin(self._state, np.int32(0), *self._data)
+            assert program is not None
+            self._begun[which] = program
+        return self._begun[which]
 
 
 def _ended(state: Any, num_warmup: int, several: bool) -> Any:
@@ -108,11 +142,22 @@ def _strong(leaf: Any) -> Any:
     return lax.convert_element_type(leaf, leaf.dtype)
 
 
-def _kind(stage: Stage) -> str:
-    """The program that makes the draws of a stage."""
-    if stage.descends:
+def _kind(stage: Stage, walks: bool) -> str:
+    """The program that makes the draws of a stage, in which chains walk or descend."""
+    if not walks:
         return "descend"
     return "measure" if stage.measures else "walk"
+
+
+def _ahead(number: int, searched: bool, jumps: bool) -> tuple[str, ...]:
+    """What is compiled from the start of a stage on, by its number.
+
+    Whether chains jump as they walk is not known before a search.
+    """
+    if searched:
+        return ("walk",)
+    first = ("measure", "search") if jumps else ("measure",)
+    return {0: first, 2: ("walk",)}.get(number, ())
 
 
 def _stages(plan: Plan, length: int) -> list[tuple[Stage, int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,9 +15,8 @@ from jax import random
 
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.models.compiled_on_data import CompiledOnData
 from numpyro_contour.models.coordinates import unconstrained_shapes
-from numpyro_contour.models.jaxprs import operations
-from numpyro_contour.models.jit_on_data import JittedOnData, quick_options
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.descent import descend
 from numpyro_contour.modes.landscape import Landscape
@@ -36,43 +34,39 @@ class ModeFinder:
     else a run begins with has been done.
 
     Args:
-        source: where exact energies come from.
+        program: that of `search_program`.
         like: an unconstrained position.
         args: arguments of the model.
         kwargs: its keyword arguments.
     """
 
-    def __init__(self, source: EnergySource, like: Any, args: tuple, kwargs: dict):
+    def __init__(self, program: CompiledOnData, like: Any, args: tuple, kwargs: dict):
         begin = time.perf_counter()
         # Of values that were traced, the shapes are known.
         self._like = jax.tree.map(lambda x: np.zeros(jnp.shape(x), x.dtype), like)
         self._data = args, kwargs
         self._size = sum(map(np.size, jax.tree.leaves(self._like)))
+        self._lanes = 2 * _LANES
+        compiled: Callable | None = None
+        while compiled is None:
+            self._lanes //= 2
+            # Of each evaluation, of all lanes.
+            most = _OPERATIONS if self._lanes > _FEWEST_LANES else np.inf
+            starts = np.zeros((self._lanes, self._size), jnp.result_type(float))
+            one = starts, self._like
+            compiled = program.begin(one, np.int32(0), args, kwargs, most)
+        self._compiled: Callable = compiled
+        self.seconds = {"trace": time.perf_counter() - begin}
 
-        def program(starts: Any, most: Any, args: tuple, kwargs: dict) -> Any:
-            potential = source.potential(args, kwargs)
-            energies = source.estimator("full", potential, self._like, ())(())
-            return descend(partial(energies, random.key(0)), starts, most)
-
-        dtype = jnp.result_type(float)
-        number = np.int32(0)
-
-        def traced(lanes: int) -> tuple[jax.stages.Traced, list]:
-            starts = jax.ShapeDtypeStruct((lanes, self._size), dtype)
-            return JittedOnData(program).traced(starts, number, args, kwargs)
-
-        self._lanes = _LANES
-        found, self._arrays = traced(_LANES)
-        # Of each evaluation, of all lanes.
-        cost = operations(found.jaxpr.jaxpr)
-        if cost > _OPERATIONS:
-            self._lanes = max(_FEWEST_LANES, 2 ** int(np.log2(_LANES * _OPERATIONS / cost)))
-            found, self._arrays = traced(self._lanes)
-        lowered = found.lower()
-        pool = ThreadPoolExecutor(max_workers=1)
-        self._compiled = pool.submit(lowered.compile, compiler_options=quick_options())
-        pool.shutdown(wait=False)
-        self._seconds = {"trace": time.perf_counter() - begin}
+    def landscape(self) -> Landscape:
+        """The energies, once their program is compiled."""
+        begin = time.perf_counter()
+        found = Landscape(
+            lambda starts, most: self._compiled((starts, self._like), most), self._size, self._lanes
+        )
+        found.at(np.zeros((1, self._size)))
+        self.seconds["compile"] = time.perf_counter() - begin
+        return found
 
     def find(self, how: Callable[[Landscape], Search]) -> ModeList:
         """The modes that a search finds.
@@ -80,12 +74,8 @@ class ModeFinder:
         Args:
             how: the search.
         """
+        landscape = self.landscape()
         begin = time.perf_counter()
-        compiled, arrays = self._compiled.result(), self._arrays
-        waited = time.perf_counter()
-        landscape = Landscape(
-            lambda starts, most: compiled(starts, most, arrays), self._size, self._lanes
-        )
         found = how(landscape)
         names, leaves = leaf_names(self._like), jax.tree.leaves(self._like)
         made = ModeList.of(
@@ -94,8 +84,32 @@ class ModeFinder:
             dict(zip(names, map(np.shape, leaves))),
             checksum(*self._data),
         )
-        seconds = {"compile": waited - begin, "search": time.perf_counter() - waited}
-        return replace(made, seconds=self._seconds | seconds)
+        return replace(made, seconds=self.seconds | {"search": time.perf_counter() - begin})
+
+
+def search_program(source: EnergySource) -> CompiledOnData:
+    """The program of the descents of searches, which is kept for data of the same shapes.
+
+    Args:
+        source: where exact energies come from.
+    """
+
+    def program(one: tuple, most: Any, args: tuple, kwargs: dict) -> Any:
+        starts, like = one
+        potential = source.potential(args, kwargs)
+        energies = source.estimator("full", potential, like, ())(())
+        return descend(partial(energies, random.key(0)), starts, most)
+
+    return CompiledOnData(program)
+
+
+def generator_of(key: jax.Array) -> np.random.Generator:
+    """A generator of NumPy's by a random key, or by the first of several."""
+    if isinstance(key, jax.core.Tracer):  # chains in parallel: all of them search as one
+        return np.random.default_rng(0)
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = np.asarray(random.key_data(key) if typed else key)
+    return np.random.default_rng(words.reshape(-1, words.shape[-1])[0].tolist())
 
 
 def position_like(source: EnergySource, args: tuple, kwargs: dict, init_params: Any) -> Any:

@@ -17,11 +17,10 @@ from numpyro_contour.core.arrays.decentred import Decentred
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.inner_kernels import inner_of
 from numpyro_contour.kernels.jump_step import after_tries
-from numpyro_contour.kernels.mode_finding import ModeFinder
+from numpyro_contour.kernels.mode_finding import ModeFinder, generator_of, search_program
 from numpyro_contour.kernels.mode_jumping_start import (
     check_coordinates,
     first_state,
-    generator_of,
     known_before,
     rows_of,
     size_of,
@@ -214,7 +213,7 @@ class ModeJumping(MCMCKernel):
         most = checks.integer("most_gradients", most_gradients, at_least=1)
         centring = self._centring_of(args, kwargs)
         like = self._like(init_params, centring, args, kwargs)
-        finder = ModeFinder(self._inner.source, like, args, kwargs)
+        finder = ModeFinder(search_program(self._inner.source), like, args, kwargs)
         given = np.empty((0, size_of(like)))
         if init_params is not None:
             position = self._in_coordinates(init_params, centring, args, kwargs)
@@ -293,7 +292,9 @@ class ModeJumping(MCMCKernel):
         if known is None and self._given is not None:
             given = rows_of("modes", self._given, like)
         # Its program is compiled while the inner kernel is initialised.
-        finder = None if known else ModeFinder(inner.source, like, model_args, kwargs)
+        finder = None
+        if known is None:
+            finder = ModeFinder(search_program(inner.source), like, model_args, kwargs)
         state = inner.init(rng_key, num_warmup, first, model_args, kwargs)
         if finder is not None:
             z = Decentred(state.z, centring) if centring else state.z

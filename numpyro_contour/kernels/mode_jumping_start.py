@@ -15,6 +15,7 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.inner_kernels import Inner
+from numpyro_contour.kernels.mode_finding import generator_of
 from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.learning import no_lessons, pooled_covariance
@@ -102,15 +103,6 @@ def _at_bottoms(inner: Inner, state: Any, numbers: Any, known: ModeList, dtype: 
 def size_of(like: Any) -> int:
     """The number of coordinates of positions in these shapes."""
     return sum(math.prod(x.shape) for x in jax.tree.leaves(like))
-
-
-def generator_of(key: jax.Array) -> np.random.Generator:
-    """A generator of NumPy's by a random key, or by the first of several."""
-    if isinstance(key, jax.core.Tracer):  # chains in parallel: all of them search as one
-        return np.random.default_rng(0)
-    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
-    words = np.asarray(random.key_data(key) if typed else key)
-    return np.random.default_rng(words.reshape(-1, words.shape[-1])[0].tolist())
 
 
 def rows_of(name: str, positions: Any, like: Any, batched: bool = True) -> np.ndarray:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from numpyro_contour.models.disk.on_disk import with_stored
+from numpyro_contour.models.jaxprs import operations
 from numpyro_contour.models.jit_on_data import JittedOnData, quick_options
 from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.models.operands import standing_for, with_operands
@@ -42,12 +43,29 @@ class CompiledOnData:
         self._kept: OrderedDict[Any, tuple[Future, list]] = OrderedDict()
         #: what is kept by the values of the data, and whether these are constants of it
         self._by_value: dict[Any, bool] = {}
+        #: those that were not compiled, as they take too many operations
+        self._too_large: set[Any] = set()
 
-    def begin(self, one: Any, other: Any, model_args: tuple, model_kwargs: dict) -> Callable:
+    def begin(
+        self,
+        one: Any,
+        other: Any,
+        model_args: tuple,
+        model_kwargs: dict,
+        most_operations: float = np.inf,
+    ) -> Callable | None:
         """Compile for arguments like these, in another thread.
 
+        Args:
+            one: the first argument, or another one of these shapes.
+            other: the second.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments.
+            most_operations: the most that the program may take, as `operations` counts them.
+                Defaults to any number.
+
         Returns:
-            The function of `one` and `other` on these data.
+            The function of `one` and `other` on these data; None where it takes more operations.
         """
         # Arrays that stay on disk are static: each of them is equal to itself only.
         data = with_stored((model_args, model_kwargs))
@@ -60,6 +78,8 @@ class CompiledOnData:
         by_value = lambda: (*shapes, *map(_known, leaves))
         arrays = [] if self._by_value.get(key, False) else [x for x in leaves if _is_lent(x)]
         place = by_value() if key in self._by_value else key
+        if place in self._too_large:
+            return None
         if place not in self._kept:
             try:
                 traced, asked = self._traced(one, other, leaves, structure, arrays)
@@ -67,10 +87,13 @@ class CompiledOnData:
                 if not arrays:
                     raise
                 self._by_value[key] = True
-                return self.begin(one, other, model_args, model_kwargs)
+                return self.begin(one, other, model_args, model_kwargs, most_operations)
             if asked:
                 self._by_value[key] = False
                 place = by_value()
+            if most_operations < np.inf and operations(traced.jaxpr.jaxpr) > most_operations:
+                self._too_large.add(place)
+                return None
             self._kept[place] = _compiling(traced), [x for x in leaves if not _is_array(x)]
             if len(self._kept) > _MOST:
                 self._kept.popitem(last=False)

@@ -68,9 +68,24 @@ def search(
         The `Search`, with the modes of more mass first.
     """
     found = KnownList(landscape)
-    size = landscape.size
+    explore(found, rng, given, most_gradients)
+    return _result(found)
+
+
+def explore(
+    found: KnownList, rng: np.random.Generator, given: np.ndarray, most_gradients: float
+) -> None:
+    """Fill an empty list with the modes of a density, by rounds of descents.
+
+    Args:
+        found: the list.
+        rng: as for `search`.
+        given: as for `search`.
+        most_gradients: as for `search`.
+    """
+    landscape = found.landscape
     first = given[: FIRST_ROUND // 2]
-    starts = np.concatenate([first, anywhere(rng, FIRST_ROUND - len(first), size)])
+    starts = np.concatenate([first, anywhere(rng, FIRST_ROUND - len(first), landscape.size)])
     looked_with: list[int] = []
     while True:
         _down(found, starts)
@@ -85,7 +100,19 @@ def search(
             looked_with.append(number)
             places = int(_PLACES * most_gradients)
         starts = _further(found, flips, rng, given, places)
-    return _result(found)
+
+
+def look_again(found: KnownList, rng: np.random.Generator, places: np.ndarray) -> None:
+    """Descend from some places, and in one more round from likely ones.
+
+    Args:
+        found: the list of modes that are known; there is one at least.
+        rng: where descents begin is drawn from it.
+        places: where chains are, (n, d).
+    """
+    flips, _ = found.flips()
+    nowhere = places[:0]
+    _down(found, np.concatenate([places, _further(found, flips, rng, nowhere, _FEW_PLACES)]))
 
 
 def polished(landscape: Landscape, given: np.ndarray) -> Search:

@@ -1,0 +1,133 @@
+"""The search for modes beside a warm-up on the host, and where chains begin by what it finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.util import is_prng_key
+
+from numpyro_contour.adaptation.descent import DESCENT
+from numpyro_contour.adaptation.listed_modes import found_modes, spread_of, with_new_modes
+from numpyro_contour.adaptation.places import Place
+from numpyro_contour.adaptation.tuning import at_bottom
+from numpyro_contour.kernels.mode_finding import ModeFinder, generator_of
+from numpyro_contour.kernels.parts import Parts
+from numpyro_contour.models.local_rows import number_of_devices
+from numpyro_contour.modes.known_list import KnownList
+from numpyro_contour.modes.search import explore, look_again
+from numpyro_contour.schedules import Constant
+
+# The gradients of a search, as a share of all that the warm-up takes: before it, and with those at
+# the ends of its stages. The fewest before it.
+_FIRST, _ALL, _FEWEST = 0.1, 0.25, 20_000
+# The share of descents that have to end in a mode. In a neck that has no bottom few of them do.
+_CONCLUSIVE = 0.5
+# Chains begin in modes that are lighter than the heaviest one by so many nats at most.
+_LIGHTER = 5.0
+
+
+class HostSearch:
+    """The modes that all chains of a warm-up on the host know.
+
+    Args:
+        finder: the energies, whose program is being compiled.
+        state: the first state of one chain or of all, with slots for modes.
+        gradients: evaluations of energy and gradient that the warm-up takes.
+    """
+
+    def __init__(self, finder: ModeFinder, state: Any, gradients: float):
+        self._rng = generator_of(state.rng_key)
+        self._list = KnownList(finder.landscape())
+        self._most = _ALL * gradients
+        self._numbers: list[int] = []
+        given = _positions(state)
+        explore(self._list, self._rng, given, max(_FEWEST, _FIRST * gradients))
+        if self._list.shapes:
+            self._numbers = with_new_modes([], self._list)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether chains can begin in the modes: most descents have ended in one of them."""
+        return sum(self._list.counts) > _CONCLUSIVE * self._list.descents
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one mode."""
+        return len(self._numbers) > 1
+
+    def begun(self, state: Any) -> Any:
+        """The states of chains at the bottoms of modes, from where they walk.
+
+        Args:
+            state: the state of one chain or of all.
+        """
+        log_mass = self._list.log_mass[self._numbers]
+        heavy = np.flatnonzero(log_mass > log_mass.max() - _LIGHTER)
+        heavy = heavy[np.argsort(-log_mass[heavy], kind="stable")]
+        if is_prng_key(state.rng_key):
+            modes = self._rng.choice(heavy, 1)
+        else:
+            modes = heavy[np.arange(len(state.rng_key)) % len(heavy)]
+        shapes = [self._list.shapes[self._numbers[k]] for k in modes]
+        means = np.stack([shape.mean for shape in shapes])
+        energies, gradients = self._list.landscape.at(means)
+        chain, tuning = state.sampler.chain, state.warmup.tuning
+        given = means, energies, gradients, np.stack([spread_of(shape) for shape in shapes])
+        alike = chain.position, chain.potential_energy, chain.gradient, tuning.preconditioner
+        mean, energy, gradient, spread = (
+            jnp.asarray(np.reshape(x, like.shape).astype(like.dtype))
+            for x, like in zip(given, alike)
+        )
+        chain = chain._replace(position=mean, potential_energy=energy, gradient=gradient)
+        tuning = at_bottom(tuning, Place(mean, energy, gradient, spread))
+        warmup = state.warmup._replace(tuning=tuning)
+        sampler = state.sampler._replace(chain=chain)
+        return self._with_modes(state._replace(sampler=sampler, warmup=warmup))
+
+    def looked_again(self, state: Any) -> Any:
+        """The state with the modes that descents from where chains are have found.
+
+        Args:
+            state: the state of one chain or of all.
+        """
+        if self._list.landscape.gradients > self._most:
+            return state
+        look_again(self._list, self._rng, _positions(state))
+        numbers = with_new_modes(self._numbers, self._list)
+        if numbers == self._numbers:
+            return state
+        self._numbers = numbers
+        return self._with_modes(state)
+
+    def _with_modes(self, state: Any) -> Any:
+        modes = found_modes(self._list, self._numbers)
+        return state._replace(warmup=state.warmup._replace(modes=modes))
+
+
+def searches_on_host(parts: Parts, state: Any, data: Any) -> bool:
+    """Whether modes are searched for on the host, and chains begin in them.
+
+    So it is where energies are exact, and nothing is given but the model.
+
+    Args:
+        parts: the parts of the kernel.
+        state: the first state.
+        data: the arguments of the model.
+    """
+    plan, scaling = parts.plan, parts.scaling
+    if plan is None or plan.stages[0] is not DESCENT or not state.warmup.modes:
+        return False
+    finds = scaling.is_found and scaling.finds_preconditioner
+    exact = parts.estimator(parts.source.potential(*data)) == "full"
+    leaves = [x for x in jax.tree.leaves((state, data)) if isinstance(x, jax.Array)]
+    one_device = all(number_of_devices(x) == 1 for x in leaves)
+    return finds and exact and one_device and parts.temperature == Constant(1.0)
+
+
+def _positions(state: Any) -> np.ndarray:
+    """Where chains are, (chains, d)."""
+    position = np.asarray(state.sampler.chain.position, np.float64)
+    return position.reshape(-1, position.shape[-1])
