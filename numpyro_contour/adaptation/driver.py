@@ -67,6 +67,8 @@ def next_draw(plan: Plan, lift: Callable, programs: Programs, state: Any) -> Any
     stage = lift(lambda w: progress(plan, w).number)(warmup)
 
     def measured(state: Any) -> Any:
+        if not state.warmup.tuning.descent:  # chains have begun in modes
+            return programs.place_anchor(state, programs.measured_draw(state, False))
         # One decision for all chains: what only a descent needs is computed in no other stage.
         descends = jnp.any(plan.flag("descends", stage))
         moved = programs.rescue(state, programs.measured_draw(state, descends))

@@ -25,7 +25,7 @@ from numpyro_contour.adaptation.moments import Moments, no_moments, welford
 from numpyro_contour.adaptation.places import Place
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rows import Rows, with_row
-from numpyro_contour.adaptation.scaled_adam import Adam
+from numpyro_contour.adaptation.scaled_adam import Adam, at_rest
 from numpyro_contour.adaptation.tuning import (
     TINY,
     Tuning,
@@ -98,24 +98,26 @@ def measured_move(
         scale_mask: as for `after_trial`. None (default) for none.
     """
     x, descent = chain.position, tuning.descent
-    descending = jnp.asarray(descends)
-    by_pairs = descending & goes_by_pairs(descent, progress, exact)
+    descending = by_pairs = jnp.asarray(descends)
+    metric, searched = tuning.preconditioner, tuning.step_size
+    if descends is not False:
+        by_pairs &= goes_by_pairs(descent, progress, exact)
+        # A chain that has come down walks: by its descent's curvatures, to a step of its own.
+        metric = jnp.where(descending, descent.best.inverse_curvature, metric)
+        searched = jax.tree.map(
+            lambda a, b: jnp.where(descending, a, b), descent.step_size, searched
+        )
     key = keys[1]
     checks = jnp.zeros((), bool)
     if not exact:
-        checks = by_pairs & is_due(descent)
+        checks = by_pairs & is_due(descent) if descends is not False else checks
         always = fixed_rows if fixed is None else lambda k: fixed
         on_fixed = (by_pairs & ~checks) | (descending & last)
         key = lax.cond(on_fixed, always, lambda k: k, key)
     # The move is made in the coordinates that are tuned: h is the gradient there.
     frame, factor = tuning.frame, tuning.factor
 
-    # A chain that has come down walks: from its descent's curvatures, to a step size of its own.
     walks = ~descending | (~by_pairs & exact)
-    metric = jnp.where(descending, descent.best.inverse_curvature, tuning.preconditioner)
-    searched = jax.tree.map(
-        lambda a, b: jnp.where(descending, a, b), descent.step_size, tuning.step_size
-    )
     log_step = searched.log_value
     if adjusted is not None:
         log_step -= SPREAD * random.uniform(random.fold_in(keys[0], 2), dtype=x.dtype)
@@ -134,10 +136,11 @@ def measured_move(
             return next_trial(keys[0], descent, x, gradient, by_pairs, progress, scale_mask)
 
         def nowhere() -> tuple[Trial, jax.Array, Adam]:
-            return Trial(xi, xi), x, descent.adam
+            return Trial(xi, xi), x, at_rest(x.shape[0])
 
         trial, lower, adam = either(descends, downwards, nowhere)
-        lower = jnp.where(checks, descent.confirmed.position, lower)
+        if not exact and descends is not False:
+            lower = jnp.where(checks, descent.confirmed.position, lower)
         if frame:
             went = scales * xi - drift(slope(factor, gradient))
             return jnp.where(walks, x + displacement(factor, went), lower), (went, trial, adam)

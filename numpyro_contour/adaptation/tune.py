@@ -80,11 +80,13 @@ def renew_step(
     """
     found = fitting_preconditioner(moments, temperature)
     # A descent that has just ended, or not at all, knows curvatures by its pairs alone.
-    by_pairs = jnp.where(
-        tuning.descent.arrived,
-        tuning.descent.best.inverse_curvature,
-        inverse_curvatures(tuning.descent.lbfgs),
-    )
+    by_pairs = tuning.preconditioner
+    if tuning.descent:
+        by_pairs = jnp.where(
+            tuning.descent.arrived,
+            tuning.descent.best.inverse_curvature,
+            inverse_curvatures(tuning.descent.lbfgs),
+        )
     found = jnp.where(descended & (moments.steps < _FEWEST_MOVES), by_pairs, found)
     old = new = tuning.preconditioner
     if not keep_preconditioner:

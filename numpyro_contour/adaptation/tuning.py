@@ -6,13 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from numpyro_contour.adaptation.descent import Descent, first_walk, initial_descent
 from numpyro_contour.adaptation.dual_averaging import DualAveraging, initial_dual_averaging
 from numpyro_contour.adaptation.frames import Frame
 from numpyro_contour.adaptation.moments import Moments, no_moments
-from numpyro_contour.adaptation.places import Place
 from numpyro_contour.core.arrays.factors import diagonal, displacement
 
 #: Largest share of the injected noise that the noise of the gradient may be.
@@ -42,8 +40,9 @@ class Tuning(NamedTuple):
     gradient_noise: jax.Array
     #: variance of the estimate of the potential energy
     energy_noise: jax.Array
-    #: () once the warm-up is over, as `descent`
+    #: () once the warm-up is over
     moments: Moments
+    #: () where chains begin in modes, and once the warm-up is over
     descent: Descent
     #: the coordinates that are tuned where M is not diagonal; () for the position's own
     frame: Frame | tuple[()] = ()
@@ -89,17 +88,16 @@ def initial_tuning(
     )
 
 
-def at_bottom(tuning: Tuning, bottom: Place) -> Tuning:
-    """What is tuned of chains that begin at the bottoms of modes, on the host.
+def at_bottom(tuning: Tuning, preconditioner: jax.Array) -> Tuning:
+    """What is tuned of chains that begin at the bottoms of modes, and do not descend.
 
     Args:
         tuning: that of one chain or of all.
-        bottom: the place of each of them, with the diagonal of a first preconditioner.
+        preconditioner: the diagonal of a first one for each of them.
     """
-    arrived = jnp.asarray(np.ones(np.shape(bottom.energy), bool))
-    walk = jax.tree.map(jnp.asarray, first_walk(np.shape(bottom.energy)))
-    descent = tuning.descent._replace(best=bottom, arrived=arrived)
-    return tuning._replace(step_size=walk, preconditioner=bottom.inverse_curvature, descent=descent)
+    walk = jax.tree.map(jnp.asarray, first_walk(tuning.limit.shape))
+    descent: Any = ()
+    return tuning._replace(step_size=walk, preconditioner=preconditioner, descent=descent)
 
 
 def bearable_noise(size: int) -> float:

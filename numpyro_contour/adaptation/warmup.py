@@ -111,6 +111,13 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
     )
 
 
+def without_descent(state: Any) -> Any:
+    """The state of chains that do not descend, as they begin in modes."""
+    descent: Any = ()
+    tuning = state.warmup.tuning._replace(descent=descent)
+    return state._replace(warmup=state.warmup._replace(tuning=tuning))
+
+
 def without_scratch(warmup: Warmup) -> Warmup:
     """A warm-up that is over, without what only it needs."""
     frame = warmup.tuning.frame

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import random
 from numpyro.util import is_prng_key
 
 from numpyro_contour.adaptation.descent import DESCENT
 from numpyro_contour.adaptation.listed_modes import found_modes, spread_of, with_new_modes
-from numpyro_contour.adaptation.places import Place
 from numpyro_contour.adaptation.tuning import at_bottom
 from numpyro_contour.kernels.mode_finding import ModeFinder, generator_of
 from numpyro_contour.kernels.parts import Parts
@@ -27,6 +27,8 @@ _FIRST, _ALL, _FEWEST = 0.1, 0.25, 20_000
 _CONCLUSIVE = 0.5
 # Chains begin in modes that are lighter than the heaviest one by so many nats at most.
 _LIGHTER = 5.0
+# Makes another key out of a chain's own.
+_OF_START = 0x73746172
 
 
 class HostSearch:
@@ -39,11 +41,14 @@ class HostSearch:
     """
 
     def __init__(self, finder: ModeFinder, state: Any, gradients: float):
-        self._rng = generator_of(state.rng_key)
+        self._key = state.rng_key
+        self._rng = generator_of(self._key)
         self._list = KnownList(finder.landscape())
         self._most = _ALL * gradients
         self._numbers: list[int] = []
-        given = _positions(state)
+        chain = state.sampler.chain
+        nowhere = np.empty((0, self._list.landscape.size))
+        given = nowhere if is_traced(chain) else _positions(state)
         explore(self._list, self._rng, given, max(_FEWEST, _FIRST * gradients))
         if self._list.shapes:
             self._numbers = with_new_modes([], self._list)
@@ -67,25 +72,28 @@ class HostSearch:
         log_mass = self._list.log_mass[self._numbers]
         heavy = np.flatnonzero(log_mass > log_mass.max() - _LIGHTER)
         heavy = heavy[np.argsort(-log_mass[heavy], kind="stable")]
-        if is_prng_key(state.rng_key):
-            modes = self._rng.choice(heavy, 1)
-        else:
-            modes = heavy[np.arange(len(state.rng_key)) % len(heavy)]
-        shapes = [self._list.shapes[self._numbers[k]] for k in modes]
+        shapes = [self._list.shapes[self._numbers[k]] for k in heavy]
         means = np.stack([shape.mean for shape in shapes])
         energies, gradients = self._list.landscape.at(means)
+        which = self._beginnings(len(heavy))
         chain, tuning = state.sampler.chain, state.warmup.tuning
         given = means, energies, gradients, np.stack([spread_of(shape) for shape in shapes])
         alike = chain.position, chain.potential_energy, chain.gradient, tuning.preconditioner
         mean, energy, gradient, spread = (
-            jnp.asarray(np.reshape(x, like.shape).astype(like.dtype))
-            for x, like in zip(given, alike)
+            jnp.asarray(x.astype(like.dtype))[which] for x, like in zip(given, alike)
         )
         chain = chain._replace(position=mean, potential_energy=energy, gradient=gradient)
-        tuning = at_bottom(tuning, Place(mean, energy, gradient, spread))
-        warmup = state.warmup._replace(tuning=tuning)
+        warmup = state.warmup._replace(tuning=at_bottom(tuning, spread))
         sampler = state.sampler._replace(chain=chain)
         return self._with_modes(state._replace(sampler=sampler, warmup=warmup))
+
+    def _beginnings(self, number: int) -> Any:
+        """In which of so many modes each chain begins: all of them in turn, or any."""
+        if not is_prng_key(self._key):
+            return np.arange(len(self._key)) % number
+        if isinstance(self._key, jax.core.Tracer):  # chains in parallel search as one
+            return random.randint(random.fold_in(self._key, _OF_START), (), 0, number)
+        return int(self._rng.integers(number))
 
     def looked_again(self, state: Any) -> Any:
         """The state with the modes that descents from where chains are have found.
@@ -107,6 +115,31 @@ class HostSearch:
         return state._replace(warmup=state.warmup._replace(modes=modes))
 
 
+def begun_in_modes(
+    parts: Parts, finder: ModeFinder | None, state: Any, num_warmup: int
+) -> tuple[Any, HostSearch | None]:
+    """The state of chains that begin in modes, and the search; the state as it is without one.
+
+    Args:
+        parts: the parts of the kernel.
+        finder: what searches, None where chains are to descend by themselves.
+        state: the first state of one chain or of all.
+        num_warmup: draws of warm-up.
+    """
+    if finder is None:
+        return state, None
+    assert parts.plan is not None
+    chains = 1 if is_prng_key(state.rng_key) else len(state.rng_key)
+    gradients = max(num_warmup, parts.plan.least) * parts.num_steps * chains
+    search = HostSearch(finder, state, gradients)
+    return (search.begun(state), search) if search.is_conclusive else (state, None)
+
+
+def is_traced(tree: Any) -> bool:
+    """Whether some of a tree's leaves are traced."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
 def searches_on_host(parts: Parts, state: Any, data: Any) -> bool:
     """Whether modes are searched for on the host, and chains begin in them.
 
@@ -121,6 +154,8 @@ def searches_on_host(parts: Parts, state: Any, data: Any) -> bool:
     if plan is None or plan.stages[0] is not DESCENT or not state.warmup.modes:
         return False
     finds = scaling.is_found and scaling.finds_preconditioner
+    if is_traced(data):
+        return False
     exact = parts.estimator(parts.source.potential(*data)) == "full"
     leaves = [x for x in jax.tree.leaves((state, data)) if isinstance(x, jax.Array)]
     one_device = all(number_of_devices(x) == 1 for x in leaves)

@@ -15,11 +15,11 @@ from tqdm.auto import tqdm
 
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.stage import Stage
-from numpyro_contour.adaptation.warmup import without_scratch
+from numpyro_contour.adaptation.warmup import without_descent, without_scratch
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.kernels.all_chains import AllChains
-from numpyro_contour.kernels.host_search import HostSearch, searches_on_host
-from numpyro_contour.kernels.mode_finding import ModeFinder, search_program
+from numpyro_contour.kernels.host_search import begun_in_modes
+from numpyro_contour.kernels.mode_finding import ModeFinder
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.kernels.said import warmup_text
 from numpyro_contour.models.compiled_on_data import CompiledOnData
@@ -41,15 +41,21 @@ class HostWarmup:
             for several in (False, True)
             for name, program in _PROGRAMS.items()
         }
-        self._finds = search_program(parts.source)
 
     def __call__(
-        self, state: Any, num_warmup: int, model_args: tuple, model_kwargs: dict, shows_bar: bool
+        self,
+        state: Any,
+        finder: ModeFinder | None,
+        num_warmup: int,
+        model_args: tuple,
+        model_kwargs: dict,
+        shows_bar: bool,
     ) -> Any:
         """The state after the whole warm-up, without what only that needs.
 
         Args:
             state: the first state of one chain or of all.
+            finder: what searches for modes that chains begin in; None where they descend.
             num_warmup: draws that NumPyro is going to make of its own warm-up.
             model_args: arguments of the model.
             model_kwargs: its keyword arguments.
@@ -62,11 +68,14 @@ class HostWarmup:
         state = jax.tree.map(_strong, state)
         data = model_args, model_kwargs
         jumps = bool(state.warmup.modes)
-        run = _Programs(self._programs, state, data)
-        search = self._search(state, length, data, run) if jumps else None
-        every = 0
+        run, search, every = _Programs(self._programs, state, data), None, 0
+        if finder is not None:
+            # That of the next stage is traced while that of the search is compiled.
+            in_modes = _Programs(self._programs, without_descent(state), data)
+            in_modes.begin("measure", False)
+            state, search = begun_in_modes(self._parts, finder, state, num_warmup)
         if search is not None:
-            state = search.begun(state)
+            run = in_modes
         elif jumps:
             every = _searches_every(self._parts, state, length, *data)
         several = search is not None and search.several
@@ -90,17 +99,6 @@ class HostWarmup:
                     state = search.looked_again(state)
                     several = search.several
         return _ended(state, num_warmup, several)
-
-    def _search(self, state: Any, length: int, data: tuple, run: _Programs) -> HostSearch | None:
-        """The search before the first draw; None where chains are to descend by themselves."""
-        if not searches_on_host(self._parts, state, data):
-            return None
-        like = state.z if is_prng_key(state.rng_key) else jax.tree.map(lambda x: x[0], state.z)
-        finder = ModeFinder(self._finds, like, *data)
-        run.begin("measure", False)  # traced while the other one is compiled
-        chains = 1 if is_prng_key(state.rng_key) else len(state.rng_key)
-        search = HostSearch(finder, state, length * self._parts.num_steps * chains)
-        return search if search.is_conclusive else None
 
 
 class _Programs:

@@ -23,11 +23,13 @@ from numpyro_contour.core.samplers.window import DRAWS
 from numpyro_contour.kernels.anchors import with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.kernels.host_search import begun_in_modes, is_traced, searches_on_host
 from numpyro_contour.kernels.host_warmup import HostWarmup
 from numpyro_contour.kernels.jumping import check_jumps, with_no_modes
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
+from numpyro_contour.kernels.mode_finding import ModeFinder, search_program
 from numpyro_contour.kernels.moves import Moves, langevin_moves
 from numpyro_contour.kernels.next_draw import drawn
 from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
@@ -45,6 +47,9 @@ from numpyro_contour.models.operands import on_operands, with_operands
 from numpyro_contour.models.plates import MinibatchSize
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule, check_positive_temperature
+
+# Attributes that hold programs, which are not pickled.
+_PROGRAMS = ("_start", "_warm_up", "_finds")
 
 
 class Kernel(MCMCKernel):
@@ -118,6 +123,7 @@ class Kernel(MCMCKernel):
     def _make_programs(self) -> None:
         self._start = JittedOnData(self._start_chains, quickly=True)
         self._warm_up = HostWarmup(self.parts)
+        self._finds = search_program(self.parts.source)
 
     @property
     def model(self) -> Callable | None:
@@ -233,14 +239,14 @@ class Kernel(MCMCKernel):
             UserWarning: as `first_state`.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        state = self.first_state(rng_key, num_warmup, init_params, model_args, model_kwargs)
-        leaves = jax.tree.leaves((state, model_args, model_kwargs))
-        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        started = rng_key, num_warmup, init_params, model_args, model_kwargs
+        state, finder = self._started(*started)
         # What another block of Gibbs sampling moves is not to be held where it is.
-        if is_traced or self.parts.plan is None or not self.parts.source.recentred:
-            return state
+        held = self.parts.plan is None or not self.parts.source.recentred
+        if held or is_traced((state, model_args, model_kwargs)):
+            return begun_in_modes(self.parts, finder, state, num_warmup)[0]
         bar = numpyro_shows_a_bar()
-        return self._warm_up(state, num_warmup, model_args, model_kwargs, bar)
+        return self._warm_up(state, finder, num_warmup, model_args, model_kwargs, bar)
 
     def first_state(
         self,
@@ -272,6 +278,19 @@ class Kernel(MCMCKernel):
                 rows than the data that it indexes; or the model has nothing to sample.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
+        started = rng_key, num_warmup, init_params, model_args, model_kwargs
+        state, finder = self._started(*started)
+        return begun_in_modes(self.parts, finder, state, num_warmup)[0]
+
+    def _started(
+        self,
+        rng_key: jax.Array,
+        num_warmup: int,
+        init_params: Any,
+        model_args: tuple,
+        model_kwargs: dict,
+    ) -> tuple[Any, ModeFinder | None]:
+        """The state where chains start, and what searches for modes to begin in, if they do."""
         check_start(rng_key, model_args, model_kwargs)
         self.parts.warn_of_short(num_warmup)
         self.parts.source.check_rows(model_args, model_kwargs)
@@ -285,7 +304,12 @@ class Kernel(MCMCKernel):
             data = jnp.full_like(given, checksum(model_args, model_kwargs))
             known = state.warmup._replace(length=length, given=given, data=data)
             state = state._replace(warmup=known)
-        return with_first_anchors(self.parts, with_no_modes(state), model_args, model_kwargs)
+        state = with_first_anchors(self.parts, with_no_modes(state), model_args, model_kwargs)
+        finder = None
+        if searches_on_host(self.parts, state, (model_args, model_kwargs)):
+            like = jax.tree.map(lambda x: x[0], state.z) if state.rng_key.ndim else state.z
+            finder = ModeFinder(self._finds, like, model_args, model_kwargs)
+        return state, finder
 
     def _start_chains(
         self, rng_key: jax.Array, first: tuple, model_args: tuple, model_kwargs: dict
@@ -392,7 +416,7 @@ class Kernel(MCMCKernel):
         return f"{type(self).__name__}({with_settings(self.parts)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_start", "_warm_up")}
+        return {k: v for k, v in self.__dict__.items() if k not in _PROGRAMS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

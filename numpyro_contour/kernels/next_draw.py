@@ -51,7 +51,7 @@ def _of_the_plan(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any
     state = chains.suited(state)
     iteration, length = (jnp.ravel(x)[0] for x in (state.warmup.iteration, state.warmup.length))
     after = next_draw(plan, chains.lift, chains.programs(), state)
-    if known:
+    if known and state.warmup.tuning.descent:
         number = plan.progress(iteration, length).number
         every = chains.searches_every(length)
         due = (iteration % every == every - 1) & ~plan.flag("descends", number)

@@ -155,7 +155,7 @@ def test_the_progress_bar_is_numpyros_and_says_what_has_been_found(capsys):
         mcmc.run(random.key(0), init_params=start)
         printed = capsys.readouterr().err
         assert ("warm-up: 100%" in printed) == shown
-        assert ("2 chains: settle, energy" in printed and "a draw, 1 mode" in printed) == shown
+        assert ("2 chains: settle, energy" in printed and "a draw, 2 modes" in printed) == shown
 
 
 def test_large_arrays_in_double_precision_are_constants_once():
