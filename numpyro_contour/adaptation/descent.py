@@ -9,7 +9,7 @@ size.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -111,7 +111,8 @@ def first_walk(shape: tuple[int, ...] = ()) -> DualAveraging:
     Args:
         shape: that of the axes of chains. Defaults to one chain.
     """
-    return initial_dual_averaging(np.full(shape, np.log(_CAREFUL), jnp.result_type(float)), 1.0)
+    first: Any = np.full(shape, np.log(_CAREFUL), jnp.result_type(float))
+    return initial_dual_averaging(first, 1.0)
 
 
 def initial_descent(size: int) -> Descent:
