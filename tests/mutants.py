@@ -378,8 +378,8 @@ MUTANTS = [
             ("adaptation/confined.py", "spread < _CONFINED", "spread > _CONFINED"),
             (
                 "adaptation/measured_move.py",
-                "dtype=acceptance.dtype) < acc",
-                "dtype=x.dtype) > acc",
+                "return acceptance, uniform < acc",
+                "return acceptance, uniform > acc",
             ),
             ("diagnosis/gradient_checks.py", "is_bad = jumps(evidence) and not", "is_bad = not"),
             ("runs/groups.py", "accepted / made", "made / accepted"),

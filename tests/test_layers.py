@@ -71,7 +71,8 @@ ROOMS = {
     "__main__": ("", "examples"),
 }
 MODULES_IN_ROOT = 6
-LINES_OF_A_FILE = 400
+LINES_OF_A_FUNCTION = 80
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def room_of(path):
@@ -152,6 +153,23 @@ def test_every_room_says_what_it_owns_and_what_it_may_import():
             assert "import" in (words or ""), room
 
 
-def test_files_hold_one_idea():
+def own_lines(function):
+    """Lines of a function's body, without its docstring and the functions that it defines."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    if not body:
+        return 0
+    lines, inside = body[-1].end_lineno - body[0].lineno + 1, list(body)
+    while inside:
+        node = inside.pop()
+        if isinstance(node, FUNCTIONS):
+            lines -= node.end_lineno - node.lineno + 1
+        else:
+            inside.extend(ast.iter_child_nodes(node))
+    return lines
+
+
+def test_functions_can_be_taken_in_at_once():
     for path in FILES:
-        assert len(path.read_text().splitlines()) <= LINES_OF_A_FILE, path
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, FUNCTIONS):
+                assert own_lines(node) <= LINES_OF_A_FUNCTION, (path, node.name)

@@ -242,22 +242,9 @@ def after_trial(
     waited = jnp.where(falls | (anew & taken), 0, descent.waited + 1)
     level = jnp.where(falls, now.energy, level)
 
-    # Down a neck the energy falls for ever, and the mass around it goes to nothing.
-    told = ~anew & (jnp.sum(lbfgs.products > 0) >= PAIRS // 2)
-    mass = jnp.where(told, jnp.nan_to_num(log_mass(now), nan=-jnp.inf), -jnp.inf)
-    most = jnp.where(anew, -jnp.inf, descent.log_mass)
-    gradients = jnp.where(anew, 0, descent.gradients + 1)
-    looks = gradients % _LOOKS == 0
-    by_little = descent.marked - now.energy < _SLOW_FALL * size
-    slow = jnp.where(looks, by_little, descent.slow & by_little & ~anew)
-    sunk = descent.widest.energy - now.energy > implausible_height(size)
-    in_neck = slow & told & (mass < most) & (sunk | has_less_mass(mass, most, size))
-    marked = jnp.where(looks, now.energy, descent.marked)
-    widest = jax.tree.map(lambda a, b: jnp.where(mass > most, a, b), now, descent.widest)
-    most = jnp.maximum(mass, most)
-    wider = mass > log_mass(descent.widest_of_all)
-    widest_of_all = jax.tree.map(lambda a, b: jnp.where(wider, a, b), now, descent.widest_of_all)
-    now = jax.tree.map(lambda a, b: jnp.where(in_neck, a, b), widest, now)
+    room = _room(descent, lbfgs, now)
+    in_neck = room.in_neck
+    now = jax.tree.map(lambda a, b: jnp.where(in_neck, a, b), room.widest, now)
 
     late = progress >= _ENDS_AT[exact]
     # A first descent that is still on its way may go on where energies are exact.
@@ -269,13 +256,92 @@ def after_trial(
     held_end = jax.tree.map(lambda a, b: jnp.where(lowest, a, b), now, descent.held_end)
     ends &= ~frees
     lbfgs = jax.tree.map(lambda a, b: jnp.where(frees, a, b), no_pairs(size), lbfgs)
-    level, marked = (jnp.where(frees, jnp.inf, x) for x in (level, marked))
-    most = jnp.where(frees, -jnp.inf, most)
-    doubts, gradients = (jnp.where(frees, 0, x) for x in (doubts, gradients))
+    level, marked = (jnp.where(frees, jnp.inf, x) for x in (level, room.marked))
+    most = jnp.where(frees, -jnp.inf, room.log_mass)
+    doubts, gradients = (jnp.where(frees, 0, x) for x in (doubts, room.gradients))
     fits_rows = ends & (doubts > 1)
     now = jax.tree.map(lambda a, b: jnp.where(fits_rows, a, b), confirmed, now)
-    # The first one stays unless another shows that nothing of the posterior is there, or has come
-    # to a bottom where the first went down a neck.
+    best, best_in_neck, other_ends = _best_of(descent, now, in_neck, ends, fits_rows)
+    more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact]) & ~fits_rows
+    arrives = ((ends & ~more) | (anew & ~finite & late)) & jnp.isfinite(best.energy)
+    arrived = descent.arrived | arrives
+    # Only a long walk leads out of a neck: it begins where scales were held instead.
+    narrow = best_in_neck
+    if exact:  # few rows that are fitted have more mass, and say nothing
+        narrow |= is_deep_in_neck(best, room.widest_of_all)
+    narrow &= arrives & jnp.isfinite(held_end.energy)
+    best = jax.tree.map(lambda a, b: jnp.where(narrow, a, b), held_end, best)
+    now = jax.tree.map(lambda a, b: jnp.where(arrived, a, b), best, now)
+    return descent._replace(
+        lbfgs=lbfgs,
+        level=level,
+        waited=jnp.where(ends | frees, 0, waited),
+        gradients=gradients,
+        marked=marked,
+        slow=room.slow,
+        starts=descent.starts + (ends & more),
+        starts_anew=(ends & more) | (anew & ~finite),
+        holds=jnp.where(ends, descent.starts % 2 == 1, descent.holds & ~frees)
+        & (scale_mask is not None),
+        widest=room.widest,
+        log_mass=most,
+        widest_of_all=room.widest_of_all,
+        best=best,
+        best_in_neck=best_in_neck,
+        other_ends=other_ends,
+        held_end=held_end,
+        confirmed=confirmed,
+        doubts=doubts,
+        arrived=arrived,
+    ), now
+
+
+class _Room(NamedTuple):
+    """The mass around the way of a descent, as fields of `Descent`."""
+
+    gradients: jax.Array
+    marked: jax.Array
+    slow: jax.Array
+    widest: Place
+    log_mass: jax.Array
+    widest_of_all: Place
+    #: whether the descent goes down a neck
+    in_neck: jax.Array
+
+
+def _room(descent: Descent, lbfgs: Lbfgs, now: Place) -> _Room:
+    """What the place that a descent has come to says of the mass around its way."""
+    size, anew = now.position.shape[-1], descent.starts_anew
+    # Down a neck the energy falls for ever, and the mass around it goes to nothing.
+    told = ~anew & (jnp.sum(lbfgs.products > 0) >= PAIRS // 2)
+    mass = jnp.where(told, jnp.nan_to_num(log_mass(now), nan=-jnp.inf), -jnp.inf)
+    most = jnp.where(anew, -jnp.inf, descent.log_mass)
+    gradients = jnp.where(anew, 0, descent.gradients + 1)
+    looks = gradients % _LOOKS == 0
+    by_little = descent.marked - now.energy < _SLOW_FALL * size
+    slow = jnp.where(looks, by_little, descent.slow & by_little & ~anew)
+    sunk = descent.widest.energy - now.energy > implausible_height(size)
+    in_neck = slow & told & (mass < most) & (sunk | has_less_mass(mass, most, size))
+    wider = mass > log_mass(descent.widest_of_all)
+    return _Room(
+        gradients,
+        jnp.where(looks, now.energy, descent.marked),
+        slow,
+        jax.tree.map(lambda a, b: jnp.where(mass > most, a, b), now, descent.widest),
+        jnp.maximum(mass, most),
+        jax.tree.map(lambda a, b: jnp.where(wider, a, b), now, descent.widest_of_all),
+        in_neck,
+    )
+
+
+def _best_of(
+    descent: Descent, now: Place, in_neck: jax.Array, ends: jax.Array, fits_rows: jax.Array
+) -> tuple[Place, jax.Array, jax.Array]:
+    """The best end, whether it is in a neck, and the others, after a descent if it `ends`.
+
+    The first one stays unless another shows that nothing of the posterior is there, or has come to
+    a bottom where the first went down a neck.
+    """
     old = descent.best
     first = ~jnp.isfinite(old.energy)
     of_old, of_now = ((x.energy, x.inverse_curvature) for x in (old, now))
@@ -290,36 +356,4 @@ def after_trial(
     is_bottom &= ~is_implausible(*of_old, *of_now) & ~is_implausible(*of_now, *of_old)
     number = jnp.where(ends & ~first & is_bottom, descent.starts - 2, STARTS)
     other_ends = descent.other_ends.at[number].set(other, mode="drop")
-    more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact]) & ~fits_rows
-    best_in_neck = jnp.where(ends & better, in_neck, descent.best_in_neck)
-    arrives = ((ends & ~more) | (anew & ~finite & late)) & jnp.isfinite(best.energy)
-    arrived = descent.arrived | arrives
-    # Only a long walk leads out of a neck: it begins where scales were held instead.
-    narrow = best_in_neck
-    if exact:  # few rows that are fitted have more mass, and say nothing
-        narrow |= is_deep_in_neck(best, widest_of_all)
-    narrow &= arrives & jnp.isfinite(held_end.energy)
-    best = jax.tree.map(lambda a, b: jnp.where(narrow, a, b), held_end, best)
-    now = jax.tree.map(lambda a, b: jnp.where(arrived, a, b), best, now)
-    return descent._replace(
-        lbfgs=lbfgs,
-        level=level,
-        waited=jnp.where(ends | frees, 0, waited),
-        gradients=gradients,
-        marked=marked,
-        slow=slow,
-        starts=descent.starts + (ends & more),
-        starts_anew=(ends & more) | (anew & ~finite),
-        holds=jnp.where(ends, descent.starts % 2 == 1, descent.holds & ~frees)
-        & (scale_mask is not None),
-        widest=widest,
-        log_mass=most,
-        widest_of_all=widest_of_all,
-        best=best,
-        best_in_neck=best_in_neck,
-        other_ends=other_ends,
-        held_end=held_end,
-        confirmed=confirmed,
-        doubts=doubts,
-        arrived=arrived,
-    ), now
+    return best, jnp.where(ends & better, in_neck, descent.best_in_neck), other_ends

@@ -9,7 +9,7 @@ from jax import random
 from numpyro_contour import SGLD, EnergyPartition
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, update_dual_averaging
 from numpyro_contour.adaptation.energies import SIZE, no_energies, record_energies, spread
-from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE, measured_move
+from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE, Moment, Moves, measured_move
 from numpyro_contour.adaptation.moments import add_draw, no_draw_moments, no_moments
 from numpyro_contour.adaptation.pilot import BIN_WIDTH, PILOT, fitting_partition
 from numpyro_contour.adaptation.plan import Plan
@@ -123,9 +123,8 @@ def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0,
     def window(chain, tuning, key, steps, descending, searching):
         def body(carry, inputs):
             keys, i = inputs
-            return measured_move(
-                keys, *carry, energy, tau, descending, i / steps, searching, is_exact
-            ), None
+            moves = Moves(energy, is_exact, descending)
+            return measured_move(keys, *carry, moves, Moment(tau, i / steps, searching)), None
 
         keys = random.split(key, (steps, 2))
         return jax.lax.scan(body, (chain, tuning), (keys, jnp.arange(steps)))[0]
@@ -239,7 +238,7 @@ def test_a_move_that_evaluates_both_ends_is_the_move_that_knows_the_first():
 
     def moved(is_exact):
         move = lambda carry, keys: (
-            measured_move(keys, *carry, exact, jnp.ones(()), False, 0.0, True, is_exact),
+            measured_move(keys, *carry, Moves(exact, is_exact), Moment(jnp.ones(()), 0.0, True)),
             None,
         )
         return jax.lax.scan(move, (chain, tuning), random.split(random.key(1), (5, 2)))[0]
@@ -260,7 +259,9 @@ def test_a_blow_up_is_not_made():
 
     @jax.jit
     def move(keys, chain, tuning):
-        return measured_move(keys, chain, tuning, cliff, jnp.ones(()), False, 0.0, True, True)
+        return measured_move(
+            keys, chain, tuning, Moves(cliff, True), Moment(jnp.ones(()), 0.0, True)
+        )
 
     for i in range(50):
         chain, tuning = move(random.split(random.key(i)), chain, tuning)
@@ -353,7 +354,7 @@ def test_the_search_keeps_below_the_cap():
     cap = float(largest_step_size(tuning, jnp.ones(())))
     step = jax.jit(
         lambda keys, chain, tuning: measured_move(
-            keys, chain, tuning, exact, jnp.ones(()), False, 0.0, True, True
+            keys, chain, tuning, Moves(exact, True), Moment(jnp.ones(()), 0.0, True)
         )
     )
     for i in range(100):

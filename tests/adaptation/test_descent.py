@@ -10,7 +10,7 @@ from jax import random
 
 from numpyro_contour import SGLD
 from numpyro_contour.adaptation.descent import STARTS, fixed_rows
-from numpyro_contour.adaptation.measured_move import measured_move
+from numpyro_contour.adaptation.measured_move import Moment, Moves, measured_move
 from numpyro_contour.adaptation.places import Place, implausible_height, is_implausible
 from numpyro_contour.adaptation.rescue import _without_lost_chains
 from numpyro_contour.adaptation.scaled_adam import adam_step, at_rest
@@ -39,10 +39,8 @@ def descend(potential, starts, steps, exact=True, seed=0, made=None, scale_mask=
 
         def body(carry, inputs):
             keys, i = inputs
-            return measured_move(
-                *(keys, *carry, energy, jnp.ones(()), True, i / steps, False, exact),
-                scale_mask=scale_mask,
-            ), None
+            moves = Moves(energy, exact, descends=True, scale_mask=scale_mask)
+            return measured_move(keys, *carry, moves, Moment(jnp.ones(()), i / steps, False)), None
 
         inputs = keys, jnp.arange(made)
         return jax.lax.scan(body, (chain, initial_tuning(x.shape[0], None, None)), inputs)[0]

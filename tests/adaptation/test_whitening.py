@@ -7,7 +7,7 @@ import pytest
 from jax import random
 
 from numpyro_contour.adaptation.frames import first_frame
-from numpyro_contour.adaptation.measured_move import measured_move
+from numpyro_contour.adaptation.measured_move import Moment, Moves, measured_move
 from numpyro_contour.adaptation.tuning import initial_tuning
 from numpyro_contour.adaptation.turning import turned
 from numpyro_contour.adaptation.warmup import end_measured_stage
@@ -81,7 +81,9 @@ def tuned(covariance, steps, noise=None, seed=0):
     @jax.jit
     def stage(chain, tuning, keys):
         def body(carry, keys):
-            moved = measured_move(keys, *carry, energy, TAU, False, 0.0, True, noise is None)
+            moved = measured_move(
+                keys, *carry, Moves(energy, noise is None), Moment(TAU, 0.0, True)
+            )
             return moved, None
 
         chain, tuning = jax.lax.scan(body, (chain, tuning), keys)[0]

@@ -277,7 +277,10 @@ def test_energy_trace_shows_draws_windows_and_bouncy_moves(data):
 def test_energy_trace_thins_bins_and_takes_four_chains_at_most(data):
     fine = np.linspace(-7.0, 17.0, 401)
     groups = to_datasets(data)
-    four = {name: xr.concat([group, group], "chain") for name, group in groups.items()}
+    four = {
+        name: xr.concat([group, group], "chain", data_vars="minimal")
+        for name, group in groups.items()
+    }
     edges = {"lower_edge": fine[:-1], "upper_edge": fine[1:]}
     four["energy_partition"] = xr.Dataset(
         {name: (("chain", "bin"), np.tile(x, (2 * CHAINS, 1))) for name, x in edges.items()}
