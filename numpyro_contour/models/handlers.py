@@ -80,6 +80,15 @@ class whole_rows(numpyro.primitives.Messenger):
         (100,)
     """
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is around the same model: `numpyro.infer.Gibbs` asks this of its blocks."""
+        if self.fn is None:
+            return self is other
+        return bool(self.fn == (other.fn if isinstance(other, whole_rows) else other))
+
+    def __hash__(self) -> int:
+        return id(self) if self.fn is None else hash(self.fn)
+
     def process_message(self, msg: dict[str, Any]) -> None:
         """Give a plate its rows."""
         subsample(msg)
