@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from numpyro_contour.adaptation.confined import with_walls_felt
+from numpyro_contour.adaptation.dual_averaging import DualAveraging
 from numpyro_contour.adaptation.energies import (
     Energies,
     Spread,
@@ -124,8 +125,12 @@ def without_scratch(warmup: Warmup) -> Warmup:
     nothing: Any = ()
     if frame:
         frame = frame._replace(seen=nothing, swept=nothing)
-    tuning = warmup.tuning._replace(moments=nothing, descent=nothing, frame=frame)
-    return warmup._replace(energies=nothing, tuning=tuning)
+    found = warmup.tuning.step_size.log_average
+    step_size = DualAveraging(nothing, found, nothing, nothing, nothing)
+    tuning = warmup.tuning._replace(
+        step_size=step_size, limit=nothing, moments=nothing, descent=nothing, frame=frame
+    )
+    return warmup._replace(energies=nothing, pilot=nothing, low=nothing, tuning=tuning)
 
 
 def progress(plan: Plan, warmup: Warmup) -> Progress:

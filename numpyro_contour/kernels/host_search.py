@@ -17,7 +17,8 @@ from numpyro_contour.kernels.mode_finding import ModeFinder, generator_of
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.modes.known_list import KnownList
-from numpyro_contour.modes.search import explore, look_again
+from numpyro_contour.modes.search import explore, go_down, look_again
+from numpyro_contour.modes.shape import Shape
 from numpyro_contour.schedules import Constant
 
 # The gradients of a search, as a share of all that the warm-up takes: before it, and with those at
@@ -34,9 +35,11 @@ _OF_START = 0x73746172
 class HostSearch:
     """The modes that all chains of a warm-up on the host know.
 
+    Where chains do not jump, it only goes down from where each of them starts.
+
     Args:
         finder: the energies, whose program is being compiled.
-        state: the first state of one chain or of all, with slots for modes.
+        state: the first state of one chain or of all; it has slots for modes where chains jump.
         gradients: evaluations of energy and gradient that the warm-up takes.
     """
 
@@ -46,10 +49,13 @@ class HostSearch:
         self._list = KnownList(finder.landscape())
         self._most = _ALL * gradients
         self._numbers: list[int] = []
-        chain = state.sampler.chain
+        self._jumps = bool(state.warmup.modes)
         nowhere = np.empty((0, self._list.landscape.size))
-        given = nowhere if is_traced(chain) else _positions(state)
-        explore(self._list, self._rng, given, max(_FEWEST, _FIRST * gradients))
+        starts = self._starts = nowhere if is_traced(state) else _positions(state)
+        if self._jumps or not len(starts):
+            explore(self._list, self._rng, starts, max(_FEWEST, _FIRST * gradients))
+        else:
+            go_down(self._list, starts)
         if self._list.shapes:
             self._numbers = with_new_modes([], self._list)
 
@@ -60,8 +66,8 @@ class HostSearch:
 
     @property
     def several(self) -> bool:
-        """Whether there is more than one mode."""
-        return len(self._numbers) > 1
+        """Whether there is more than one mode to jump to."""
+        return self._jumps and len(self._numbers) > 1
 
     def begun(self, state: Any) -> Any:
         """The states of chains at the bottoms of modes, from where they walk.
@@ -70,12 +76,13 @@ class HostSearch:
             state: the state of one chain or of all.
         """
         log_mass = self._list.log_mass[self._numbers]
-        heavy = np.flatnonzero(log_mass > log_mass.max() - _LIGHTER)
+        lighter = _LIGHTER if self._jumps else np.inf  # else a chain would leave its own mode
+        heavy = np.flatnonzero(log_mass > log_mass.max() - lighter)
         heavy = heavy[np.argsort(-log_mass[heavy], kind="stable")]
         shapes = [self._list.shapes[self._numbers[k]] for k in heavy]
         means = np.stack([shape.mean for shape in shapes])
         energies, gradients = self._list.landscape.at(means)
-        which = self._beginnings(len(heavy))
+        which = self._beginnings(shapes)
         chain, tuning = state.sampler.chain, state.warmup.tuning
         given = means, energies, gradients, np.stack([spread_of(shape) for shape in shapes])
         alike = chain.position, chain.potential_energy, chain.gradient, tuning.preconditioner
@@ -87,8 +94,13 @@ class HostSearch:
         sampler = state.sampler._replace(chain=chain)
         return self._with_modes(state._replace(sampler=sampler, warmup=warmup))
 
-    def _beginnings(self, number: int) -> Any:
-        """In which of so many modes each chain begins: all of them in turn, or any."""
+    def _beginnings(self, shapes: list[Shape]) -> Any:
+        """In which of the modes each chain begins: all of them in turn, any, or its own."""
+        number = len(shapes)
+        if len(self._starts) and not self._jumps:
+            ends = self._list.landscape.descend(self._starts).position
+            nearest = np.argmin([shape.squares(ends) for shape in shapes], 0)
+            return int(nearest[0]) if is_prng_key(self._key) else nearest
         if not is_prng_key(self._key):
             return np.arange(len(self._key)) % number
         if isinstance(self._key, jax.core.Tracer):  # chains in parallel search as one
@@ -101,7 +113,7 @@ class HostSearch:
         Args:
             state: the state of one chain or of all.
         """
-        if self._list.landscape.gradients > self._most:
+        if not self._jumps or self._list.landscape.gradients > self._most:
             return state
         look_again(self._list, self._rng, _positions(state))
         numbers = with_new_modes(self._numbers, self._list)
@@ -111,6 +123,8 @@ class HostSearch:
         return self._with_modes(state)
 
     def _with_modes(self, state: Any) -> Any:
+        if not self._jumps:
+            return state
         modes = found_modes(self._list, self._numbers)
         return state._replace(warmup=state.warmup._replace(modes=modes))
 
@@ -151,7 +165,7 @@ def searches_on_host(parts: Parts, state: Any, data: Any) -> bool:
         data: the arguments of the model.
     """
     plan, scaling = parts.plan, parts.scaling
-    if plan is None or plan.stages[0] is not DESCENT or not state.warmup.modes:
+    if plan is None or plan.stages[0] is not DESCENT:
         return False
     finds = scaling.is_found and scaling.finds_preconditioner
     if is_traced(data):

@@ -88,7 +88,7 @@ def explore(
     starts = np.concatenate([first, anywhere(rng, FIRST_ROUND - len(first), landscape.size)])
     looked_with: list[int] = []
     while True:
-        _down(found, starts)
+        go_down(found, starts)
         if not found.shapes or landscape.gradients > most_gradients:
             break
         flips, share = found.flips()
@@ -112,7 +112,7 @@ def look_again(found: KnownList, rng: np.random.Generator, places: np.ndarray) -
     """
     flips, _ = found.flips()
     nowhere = places[:0]
-    _down(found, np.concatenate([places, _further(found, flips, rng, nowhere, _FEW_PLACES)]))
+    go_down(found, np.concatenate([places, _further(found, flips, rng, nowhere, _FEW_PLACES)]))
 
 
 def polished(landscape: Landscape, given: np.ndarray) -> Search:
@@ -123,12 +123,17 @@ def polished(landscape: Landscape, given: np.ndarray) -> Search:
         given: the positions, (n, d).
     """
     found = KnownList(landscape)
-    _down(found, given)
+    go_down(found, given)
     return replace(_result(found), alone=0, unseen=math.nan)
 
 
-def _down(found: KnownList, starts: np.ndarray) -> None:
-    """Descents from some places, and onwards from where they have not arrived."""
+def go_down(found: KnownList, starts: np.ndarray) -> None:
+    """Descend from some places, and onwards from where descents have not arrived.
+
+    Args:
+        found: the list of modes that are known.
+        starts: the places, (n, d).
+    """
     for left in range(_ONWARDS, -1, -1):
         if not len(starts):
             return

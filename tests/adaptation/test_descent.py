@@ -372,8 +372,10 @@ OfState = namedtuple("OfState", ["rng_key", "sampler", "warmup"])
 
 
 def after_descent(potential, starts, warmup=200, **arguments):
+    """Chains that descend by themselves, also where a search would find modes for them."""
     kernel = SGLD(potential_fn=potential, num_steps=5, **arguments)
-    state = kernel.first_state(random.split(random.key(3), len(starts)), warmup, starts)
+    keys = random.split(random.key(3), len(starts))
+    state, _ = kernel._started(keys, warmup, starts, (), {})
     step = jax.jit(lambda state: kernel.sample(state, (), {}))
     for _ in range(int(kernel.parts.plan.bounds(jnp.asarray(warmup))[0])):
         state = step(state)

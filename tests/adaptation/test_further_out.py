@@ -60,7 +60,7 @@ def test_a_mode_that_no_chain_climbs_to_is_found():
     kernel = ContourSGLD(potential_fn=crescent_and_normal, num_steps=20)
     start = jnp.array([[1.6, 2.0], [0.4, 2.1], [-0.9, 1.7], [-1.4, 3.7]])
     how = {"chains": 4, "chain_method": "vectorized", "init_params": start}
-    mcmc = models.run(kernel, 2, warmup=400, samples=600, **how)
+    mcmc = models.run(kernel, 2, warmup=400, samples=1500, **how)
     x, log_weights = weighted_samples(mcmc)
     weights = np.exp(np.asarray(log_weights, float))
     shares = (weights * (np.asarray(x)[..., 1] < -3)).sum(1) / weights.sum(1)

@@ -66,7 +66,6 @@ FALLBACKS = {
     "a step size": {"potential_fn": normals, "step_size": 0.1},
     "a preconditioner": {"potential_fn": normals, "preconditioner": jnp.ones(())},
     "another temperature": {"potential_fn": normals, "temperature": 2.0},
-    "no jumps": {"potential_fn": normals, "jumps": False},
 }
 
 
@@ -77,6 +76,17 @@ def test_else_they_descend_by_themselves(case):
     state = kernel.first_state(KEYS, 100, first)
     np.testing.assert_array_equal(state.sampler.chain.position, first.reshape(4, -1))
     assert state.warmup.tuning.descent != ()
+
+
+def test_without_jumps_they_begin_in_the_modes_that_their_own_starts_lead_to():
+    kernel = ContourSGLD(potential_fn=normals, num_steps=20, jumps=False)
+    first = jnp.array([-2.0, 5.0, 11.0, 3.0])
+    state = kernel.first_state(KEYS, 100, first)
+    np.testing.assert_allclose(state.sampler.chain.position[:, 0], [-4, 4, 12, 4], atol=1e-2)
+    assert state.warmup.modes == ()
+    assert state.warmup.tuning.descent == ()
+    of_one = kernel.first_state(KEYS[0], 100, jnp.full((), 5.0))
+    assert float(of_one.sampler.chain.position[0]) == pytest.approx(4.0, abs=1e-2)
 
 
 def test_what_a_partition_says_does_not_matter():
