@@ -54,6 +54,10 @@ class Pooled(ContourSGLD):
     energies of all chains.
     """
 
+    def init(self, *arguments: Any, **settings: Any) -> Any:
+        """The state before the warm-up, which `sample` then makes."""
+        return self.first_state(*arguments, **settings)
+
     def sample(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
         warmup = state.warmup
         if not is_prng_key(state.rng_key):

@@ -23,7 +23,7 @@ from numpyro_contour.schedules import Constant
 
 # The gradients of a search, as a share of all that the warm-up takes: before it, and with those at
 # the ends of its stages. The fewest before it.
-_FIRST, _ALL, _FEWEST = 0.1, 0.25, 20_000
+_FIRST, _ALL, _FEWEST = 0.1, 0.15, 20_000
 # The share of descents that have to end in a mode. In a neck that has no bottom few of them do.
 _CONCLUSIVE = 0.5
 # Chains begin in modes that are lighter than the heaviest one by so many nats at most.
