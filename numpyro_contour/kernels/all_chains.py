@@ -20,9 +20,9 @@ from numpyro_contour.adaptation.rescue import rescue
 from numpyro_contour.adaptation.tune import TUNE
 from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
-from numpyro_contour.kernels.anchors import place_anchor
+from numpyro_contour.kernels.anchors import anchored, place_anchor
 from numpyro_contour.kernels.draws import ChainDraws
-from numpyro_contour.kernels.following import follow
+from numpyro_contour.kernels.following import follow, followed, noted
 from numpyro_contour.kernels.jumping import Jumping, jumps_of_a_draw, search, searches_every
 from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.models.model_potential import ModelPotential
@@ -147,6 +147,26 @@ class AllChains:
             end_kept_draw=self.lift(self.draws.end_kept_draw),
         )
 
+    def mean_of_stage(self, state: Any) -> jax.Array:
+        """The mean position of each chain over the stage of measured moves so far."""
+        return self.lift(lambda tuning: tuning.mean_position)(state.warmup.tuning)
+
+    def noted(self, state: Any) -> tuple[Any, jax.Array]:
+        """The states after a draw of the warm-up, and whether noise asks for an anchor."""
+        after, asks = noted(self.plan, self.parts.method, self.with_axis(state), self.known)
+        return self.as_it_was(after), asks
+
+    def followed(self, state: Any) -> Any:
+        """The states with less noise, where it asks for that."""
+        around = self.plan, self.parts.source, self.parts.method, self.potential
+        return self.as_it_was(followed(*around, self.with_axis(state), self.known))
+
+    def anchored(self, state: Any, mean: jax.Array, descended: bool) -> Any:
+        """The states with the anchors that are placed where a stage ends."""
+        of_each = jnp.broadcast_to(descended, jnp.shape(state.warmup.iteration))
+        place = partial(anchored, self.parts.source, self.parts.method, self.potential)
+        return self.lift_in_turn(place)((state, mean, of_each))
+
     def suited(self, state: Any) -> Any:
         """The states before a draw of the warm-up, with steps that suit the modes.
 
@@ -171,11 +191,17 @@ class AllChains:
 
     # ------------------------------------------------------------------ modes
 
-    def asked(self) -> FoundModes | tuple[()]:
-        """The modes after a draw: each of them asks for an anchor once."""
+    def asked(self, is_answered: Any = True) -> FoundModes | tuple[()]:
+        """The modes after a draw: each of them asks for an anchor once.
+
+        Args:
+            is_answered: whether that has been looked at. Defaults to True.
+        """
         if not self.known:
             return self.known
-        return self.known._replace(noise=self.known.noise.at[jnp.argmax(self.known.noise)].set(0.0))
+        noise = self.known.noise
+        noise = jnp.where(is_answered, noise.at[jnp.argmax(noise)].set(0.0), noise)
+        return self.known._replace(noise=noise)
 
     def relabelling(self) -> Relabel | None:
         """Gives a position other labels; None where the model has none."""

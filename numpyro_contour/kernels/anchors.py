@@ -77,29 +77,22 @@ def place_anchor(
     """
     if not anchors_of(after.warmup):
         return after
-    assert potential is not None
     here = lift(lambda warmup: progress(plan, warmup))(before.warmup)
     mean = lift(lambda warmup: warmup.tuning.mean_position)(before.warmup)
     places = jnp.asarray((*plan.places_anchor, False))[here.number]
-
-    def anchored(x: tuple) -> Any:
-        return _anchored(source, method, potential, *x)
-
     return lax.cond(
         jnp.any(here.ends & places),
-        lift(anchored),
+        lift(partial(anchored, source, method, potential)),
         lambda x: x[0],
         (after, mean, plan.flag("descends", here.number)),
     )
 
 
-def _anchored(
+def anchored(
     source: EnergySource,
     method: Method,
-    potential: ModelPotential,
-    state: Any,
-    mean: jax.Array,
-    descended: jax.Array,
+    potential: ModelPotential | None,
+    ended: tuple[Any, jax.Array, jax.Array],
 ) -> Any:
     """The state with its first anchor where a descent ended, or where there is less noise.
 
@@ -109,7 +102,15 @@ def _anchored(
     The descent ends as far from the bulk of a posterior of very many rows as its minibatches
     scatter. Unless the control variate was asked for by name it is given up where a minibatch alone
     has less noise.
+
+    Args:
+        source: where energies come from.
+        method: the kernel's method.
+        potential: the model's potential energy.
+        ended: the state after a stage, its mean position, and whether it was a descent.
     """
+    assert potential is not None
+    state, mean, descended = ended
     rng_key, key = random.split(state.rng_key)
     anchors, position = state.warmup.anchors, state.sampler.chain.position
     full_data = source.full_data(potential, state.z)

@@ -76,27 +76,57 @@ def follow(
         state: the states of all chains after a draw of the warm-up, with a leading axis.
         modes: those that chains may jump to. () (default) where there are no jumps.
     """
+    state, asks = noted(plan, method, state, modes)
+    if not state.warmup.anchors:
+        return state
+    followed_up = partial(followed, plan, source, method, potential, modes=modes)
+    return lax.cond(asks, followed_up, lambda x: x, state)
+
+
+def noted(
+    plan: Plan, method: Method, state: Any, modes: FoundModes | tuple[()] = ()
+) -> tuple[Any, jax.Array]:
+    """The states of all chains with the uses of their anchors, and whether noise asks for one.
+
+    Args:
+        plan: as for `follow`.
+        method: as for `follow`.
+        state: as for `follow`.
+        modes: as for `follow`.
+    """
     anchors = state.warmup.anchors
     if not anchors:
-        return state
-    assert potential is not None
-    visited = jax.vmap(method.visited)(state.sampler)
-    if modes:
-        visited = _with_a_mode(visited, modes)
-    noise = jnp.nan_to_num(visited.energy_noise, posinf=0.0)
+        return state, jnp.zeros((), bool)
+    visited, noise = _noisy(method, state, modes)
     here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
     places = jnp.any(plan.flag("places_anchors", here.number)) & jnp.any(anchors.in_use)
     too_noisy = jnp.max(noise) > bearable_noise(visited.position.shape[-1])
-
     used, _ = jax.vmap(nearest)(anchors, state.sampler.chain.position)
     counted = jax.vmap(lambda uses, k: (_FORGETTING * uses).at[k].add(1.0))(anchors.uses, used)
-    state = _with_anchors(state, anchors._replace(uses=counted))
+    return _with_anchors(state, anchors._replace(uses=counted)), places & too_noisy
 
-    def followed(state: Any) -> Any:
-        settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
-        return _less_noisy(source, method, potential, state, visited, noise, settled)
 
-    return lax.cond(places & too_noisy, followed, lambda x: x, state)
+def followed(
+    plan: Plan,
+    source: EnergySource,
+    method: Method,
+    potential: ModelPotential | None,
+    state: Any,
+    modes: FoundModes | tuple[()] = (),
+) -> Any:
+    """The states of all chains with less noise, where it asks for that."""
+    assert potential is not None
+    here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
+    settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
+    return _less_noisy(source, method, potential, state, *_noisy(method, state, modes), settled)
+
+
+def _noisy(method: Method, state: Any, modes: FoundModes | tuple[()]) -> tuple[Chain, jax.Array]:
+    """The chains that samplers move, and the noisiest mode, with the variances of their noise."""
+    visited = jax.vmap(method.visited)(state.sampler)
+    if modes:
+        visited = _with_a_mode(visited, modes)
+    return visited, jnp.nan_to_num(visited.energy_noise, posinf=0.0)
 
 
 def _with_a_mode(visited: Chain, modes: FoundModes) -> Chain:

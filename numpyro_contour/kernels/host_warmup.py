@@ -67,7 +67,7 @@ class HostWarmup:
         # Numbers of a type of their own: all programs take and return the same state.
         state = jax.tree.map(_strong, state)
         data = model_args, model_kwargs
-        jumps = bool(state.warmup.modes)
+        jumps, anchors = bool(state.warmup.modes), bool(state.warmup.anchors)
         run, search, every = _Programs(self._programs, state, data), None, 0
         if finder is not None:
             # That of the next stage is traced while that of the search is compiled.
@@ -84,12 +84,15 @@ class HostWarmup:
             for number, (stage, begin, end) in enumerate(_stages(plan, length)):
                 walks = search is not None or not stage.descends
                 for stop in _stops(begin, end, every if walks else 0):
-                    draws = run.begin(_kind(stage, walks), several)
-                    for name in _ahead(number, search is not None, jumps):
+                    kind = _kind(stage, walks)
+                    run.begin(kind, several)
+                    for name in _ahead(number, search is not None, jumps, anchors):
                         run.begin(name, several)
                     if shows_bar:
                         bar.set_postfix_str(warmup_text(self._parts, state))
-                    state = draws(state, np.int32(stop - begin))
+                    places = anchors and stop == end and plan.places_anchor[number]
+                    of_stage = kind, several, stop - begin, places, stage.descends
+                    state = _advanced(run, state, *of_stage)
                     if every and walks and stop % every == 0:
                         state = run.begin("search", several)(state, np.int32(0))
                         several = bool(everywhere(state.warmup.modes.several))
@@ -116,12 +119,42 @@ class _Programs:
             several: whether more than one mode is known.
         """
         # Steps of found sizes suit all modes; chains jump as they walk.
-        which = name, bool(self._state.warmup.modes) if name == "measure" else several
+        which = name, several if name == "walk" else bool(self._state.warmup.modes)
         if which not in self._begun:
-            program = self._programs[which].begin(self._state, np.int32(0), *self._data)
+            like = _LIKE.get(name, (np.int32(0), np.bool_(False)))
+            if name == "anchor":
+                warmup = self._state.warmup
+                mean = np.zeros_like(self._state.sampler.chain.position)
+                like = mean.astype(warmup.tuning.moments.position.dtype), np.bool_(False)
+            program = self._programs[which].begin(self._state, like, *self._data)
             assert program is not None
             self._begun[which] = program
         return self._begun[which]
+
+
+def _advanced(
+    run: _Programs, state: Any, kind: str, several: bool, count: int, places: bool, descends: bool
+) -> Any:
+    """The state after some draws of a stage, and what they ask for between them.
+
+    Args:
+        run: the programs.
+        state: the state before.
+        kind: the program of the draws.
+        several: whether more than one mode is known.
+        count: how many draws are to be made.
+        places: whether anchors are placed after the last of them.
+        descends: whether the stage is a descent.
+    """
+    while count:
+        draws = run.begin(kind, several)
+        state, mean, made, asks = draws(state, (np.int32(count), np.bool_(places)))
+        count -= int(everywhere(made))
+        if places and not count:
+            state, asks = run.begin("anchor", several)(state, (mean, np.bool_(descends)))
+        if everywhere(asks):
+            state = run.begin("follow", several)(state, np.int32(0))
+    return state
 
 
 def _ended(state: Any, num_warmup: int, several: bool) -> Any:
@@ -147,15 +180,16 @@ def _kind(stage: Stage, walks: bool) -> str:
     return "measure" if stage.measures else "walk"
 
 
-def _ahead(number: int, searched: bool, jumps: bool) -> tuple[str, ...]:
+def _ahead(number: int, searched: bool, jumps: bool, anchors: bool) -> tuple[str, ...]:
     """What is compiled from the start of a stage on, by its number.
 
     Whether chains jump as they walk is not known before a search.
     """
     if searched:
         return ("walk",)
-    first = ("measure", "search") if jumps else ("measure",)
-    return {0: first, 2: ("walk",)}.get(number, ())
+    first = ["anchor"] if anchors else []
+    first += ["measure", "search"] if jumps else ["measure"]
+    return {0: tuple(first), 2: ("walk",)}.get(number, ())
 
 
 def _stages(plan: Plan, length: int) -> list[tuple[Stage, int, int]]:
@@ -181,35 +215,79 @@ def _searches_every(parts: Parts, state: Any, length: int, args: tuple, kwargs: 
 
 
 def _draws(
-    one: Callable, parts: Parts, several: bool, state: Any, count: Any, args: tuple, kwargs: dict
-) -> Any:
-    """A number of draws, each by `(chains, state) -> state` without the modes."""
+    one: Callable, parts: Parts, several: bool, state: Any, limits: tuple, args: tuple, kwargs: dict
+) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
+    """Draws, each by `(chains, state) -> state` without the modes, until noise asks for an anchor.
 
-    def draw(_: Any, state: Any) -> Any:
+    Args:
+        one: makes one of them.
+        parts: the parts of the kernel.
+        several: whether more than one mode may be known.
+        state: the state before.
+        limits: the most draws, and whether an anchor is placed after the last of them.
+        args: arguments of the model.
+        kwargs: its keyword arguments.
+
+    Returns:
+        The state, the mean position of the stage before the last draw, how many draws were made,
+        and whether noise asks for an anchor.
+    """
+    count, places = limits
+
+    def draw(carry: tuple) -> tuple:
+        state, _, made, _ = carry
         chains, state = AllChains.of(parts, args, kwargs, state, several)
-        after = chains.programs().follow(one(chains, chains.suited(state)))
-        warmup = after.warmup._replace(iteration=after.warmup.iteration + 1)
-        return chains.join(after._replace(warmup=warmup), chains.asked())
+        mean = chains.mean_of_stage(state)
+        after = one(chains, chains.suited(state))
+        noted, asks = chains.noted(after)
+        early = places & (made + 1 == count)
+        if after.warmup.anchors:
+            # After one has been placed it is noted with that.
+            noted = jax.tree.map(lambda a, b: jnp.where(early, a, b), after.warmup, noted.warmup)
+            noted, asks = after._replace(warmup=noted), asks & ~early
+        noted = _counted(noted, 1)
+        return chains.join(noted, chains.asked(~(early | asks))), mean, made + 1, asks
 
-    return lax.fori_loop(0, count, draw, state)
+    chains, _ = AllChains.of(parts, args, kwargs, state, several)
+    begin = state, chains.mean_of_stage(state), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return lax.while_loop(lambda carry: (carry[2] < count) & ~carry[3], draw, begin)
+
+
+def _counted(state: Any, draws: int) -> Any:
+    """The state with so many draws more."""
+    warmup = state.warmup._replace(iteration=state.warmup.iteration + draws)
+    return state._replace(warmup=warmup)
 
 
 def _descended(chains: AllChains, state: Any) -> Any:
     """A draw of a descent."""
     programs = chains.programs()
-    after = programs.rescue(state, programs.measured_draw(state, True))
-    return programs.place_anchor(state, after)
+    return programs.rescue(state, programs.measured_draw(state, True))
 
 
 def _measured(chains: AllChains, state: Any) -> Any:
     """A draw of measured moves."""
-    programs = chains.programs()
-    return programs.place_anchor(state, programs.measured_draw(state, False))
+    return chains.programs().measured_draw(state, False)
 
 
 def _walked(chains: AllChains, state: Any) -> Any:
     """A draw of the kernel's sampler in the warm-up."""
     return chains.programs().end_warmup_draw(*chains.sampled(state))
+
+
+def _anchored(
+    parts: Parts, several: bool, state: Any, ended: tuple, args: tuple, kwargs: dict
+) -> tuple[Any, jax.Array]:
+    """The state with the anchors that are placed after a stage, and whether noise asks for more."""
+    chains, state = AllChains.of(parts, args, kwargs, _counted(state, -1), several)
+    placed, asks = chains.noted(chains.anchored(state, *ended))
+    return chains.join(_counted(placed, 1), chains.asked(~asks)), asks
+
+
+def _followed(parts: Parts, several: bool, state: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """The state with less noise."""
+    chains, state = AllChains.of(parts, args, kwargs, _counted(state, -1), several)
+    return chains.join(_counted(chains.followed(state), 1), chains.asked())
 
 
 def _searched(parts: Parts, several: bool, state: Any, _: Any, args: tuple, kwargs: dict) -> Any:
@@ -218,9 +296,14 @@ def _searched(parts: Parts, several: bool, state: Any, _: Any, args: tuple, kwar
     return chains.join(state, chains.searched(chains.known, True, state))
 
 
+# The second arguments of programs that are no draws.
+_LIKE: dict[str, Any] = {"search": np.int32(0), "follow": np.int32(0)}
+
 _PROGRAMS: dict[str, Callable] = {
     "descend": partial(_draws, _descended),
     "measure": partial(_draws, _measured),
     "walk": partial(_draws, _walked),
     "search": _searched,
+    "anchor": _anchored,
+    "follow": _followed,
 }
