@@ -112,7 +112,7 @@ class _Programs:
         self._begun: dict[tuple[str, bool], Callable] = {}
 
     def begin(self, name: str, several: bool) -> Callable:
-        """One of them, `(state, number of draws) -> state`, compiled in another thread.
+        """One of them, a function of a state and what it takes, compiled in another thread.
 
         Args:
             name: which of `_PROGRAMS`.
@@ -121,12 +121,8 @@ class _Programs:
         # Steps of found sizes suit all modes; chains jump as they walk.
         which = name, several if name == "walk" else bool(self._state.warmup.modes)
         if which not in self._begun:
-            like = _LIKE.get(name, (np.int32(0), np.bool_(False)))
-            if name == "anchor":
-                warmup = self._state.warmup
-                mean = np.zeros_like(self._state.sampler.chain.position)
-                like = mean.astype(warmup.tuning.moments.position.dtype), np.bool_(False)
-            program = self._programs[which].begin(self._state, like, *self._data)
+            takes = _taken(name, self._state)
+            program = self._programs[which].begin(self._state, takes, *self._data)
             assert program is not None
             self._begun[which] = program
         return self._begun[which]
@@ -155,6 +151,15 @@ def _advanced(
         if everywhere(asks):
             state = run.begin("follow", several)(state, np.int32(0))
     return state
+
+
+def _taken(name: str, state: Any) -> Any:
+    """Something like what a program takes beside the state."""
+    if name in ("search", "follow"):
+        return np.int32(0)
+    if name == "anchor":
+        return np.zeros_like(state.sampler.chain.position), np.bool_(False)
+    return np.int32(0), np.bool_(False)
 
 
 def _ended(state: Any, num_warmup: int, several: bool) -> Any:
@@ -295,9 +300,6 @@ def _searched(parts: Parts, several: bool, state: Any, _: Any, args: tuple, kwar
     chains, state = AllChains.of(parts, args, kwargs, state, several)
     return chains.join(state, chains.searched(chains.known, True, state))
 
-
-# The second arguments of programs that are no draws.
-_LIKE: dict[str, Any] = {"search": np.int32(0), "follow": np.int32(0)}
 
 _PROGRAMS: dict[str, Callable] = {
     "descend": partial(_draws, _descended),
