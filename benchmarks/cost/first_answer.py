@@ -75,7 +75,7 @@ def main(experiment: Experiment) -> str:
     header += ["second run, s", "of NUTS", "peak, GiB", "of NUTS"]
     return (
         "## The first answer\n\nWhole processes with imports, without JAX's cache of compiled "
-        f"programs: 4 vectorised chains of {draws:,} + {draws:,} draws with nothing else given, "
+        f"programs: 4 vectorised chains of {draws:,} + {draws:,} draws with the defaults, "
         "then the same run once more in the same process. Where our kernels take minibatches, "
         "NUTS takes all rows. Seconds of tracing, lowering and compiling are those of all programs "
         "of the first run, as JAX reports them; ours are compiled two at a time while others are "

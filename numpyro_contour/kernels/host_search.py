@@ -26,7 +26,7 @@ from numpyro_contour.schedules import Constant
 _FIRST, _ALL, _FEWEST = 0.1, 0.15, 20_000
 # The share of descents that have to end in a mode. In a neck that has no bottom few of them do.
 _CONCLUSIVE = 0.5
-# Chains begin in modes that are lighter than the heaviest one by so many nats at most.
+# Chains begin in modes that are lighter than the heaviest one by this number of nats at most.
 _LIGHTER = 5.0
 # Makes another key out of a chain's own.
 _OF_START = 0x73746172
@@ -157,7 +157,7 @@ def is_traced(tree: Any) -> bool:
 def searches_on_host(parts: Parts, state: Any, data: Any) -> bool:
     """Whether modes are searched for on the host, and chains begin in them.
 
-    So it is where energies are exact, and nothing is given but the model.
+    So it is where energies are exact and all settings are the defaults.
 
     Args:
         parts: the parts of the kernel.

@@ -259,7 +259,7 @@ def _draws(
 
 
 def _counted(state: Any, draws: int) -> Any:
-    """The state with so many draws more."""
+    """The state with a number of draws more."""
     warmup = state.warmup._replace(iteration=state.warmup.iteration + draws)
     return state._replace(warmup=warmup)
 

@@ -293,7 +293,7 @@ class ModeJumping(MCMCKernel):
             given = rows_of("modes", self._given, like)
         # Its program is compiled while the inner kernel is initialised.
         finder = None
-        if known is None:
+        if not known:
             finder = ModeFinder(search_program(inner.source), like, model_args, kwargs)
         state = inner.init(rng_key, num_warmup, first, model_args, kwargs)
         if finder is not None:

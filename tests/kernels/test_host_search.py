@@ -1,4 +1,4 @@
-"""Chains begin in modes that the host has found, where energies are exact and nothing is given."""
+"""Chains begin in modes that the host has found, where energies are exact and all settings are the defaults."""
 
 import jax
 import jax.numpy as jnp
