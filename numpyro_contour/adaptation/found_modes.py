@@ -30,8 +30,9 @@ AS_GOOD = 0.1
 #: by what factor, as its log, energies may rise otherwise than those of a normal.
 ABOUT = 0.7
 
-#: tries aim at a mode by this power of its mass, and not less than by this factor, as its log: chains
-#: have to come into small modes and out again, but most tries are to serve the large ones.
+#: tries aim at a mode by this power of its mass, and by not less than this share of the heaviest
+#: one's, as its log: chains have to come into small modes and out again, but most tries are to
+#: serve the large ones.
 EVENNESS, LEAST_SHARE = 0.5, -5.0
 
 #: `(position) -> potential energy`

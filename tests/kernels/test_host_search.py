@@ -1,4 +1,4 @@
-"""Chains begin in modes that the host has found, where energies are exact and all settings are the defaults."""
+"""Chains begin in modes that the host has found, by default and with exact energies."""
 
 import jax
 import jax.numpy as jnp
