@@ -26,7 +26,6 @@ from numpyro_contour.adaptation.places import (
     log_mass,
 )
 from numpyro_contour.adaptation.scaled_adam import Adam, adam_step, at_rest
-from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.modes.lbfgs import (
     PAIRS,
     Lbfgs,
@@ -37,8 +36,6 @@ from numpyro_contour.modes.lbfgs import (
     no_pairs,
     try_step,
 )
-
-DESCENT = Stage("descent", measures=True, descends=True)
 
 # The share of the stage in which L-BFGS may begin from further starts, and that in which it has to
 # end them; where energies are exact, and on minibatches, where it goes by fixed rows.

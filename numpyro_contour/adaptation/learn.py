@@ -8,10 +8,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.schedules import Schedule
-
-LEARN = Stage("learn", flattens=True, places_anchors=True)
 
 
 def gain_since(gain: Schedule, origin: jax.Array, learns: jax.Array) -> Schedule:

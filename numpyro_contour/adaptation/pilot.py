@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import jax
 
-from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
-
-PILOT = Stage("pilot", places_anchors=True, renews_partition=True, begins_theta=True)
 
 #: Width of a bin in standard deviations of the energy.
 BIN_WIDTH = 0.5

@@ -8,13 +8,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.adaptation.descent import DESCENT
-from numpyro_contour.adaptation.learn import LEARN
-from numpyro_contour.adaptation.pilot import PILOT
-from numpyro_contour.adaptation.settle import SETTLE
-from numpyro_contour.adaptation.stage import SAMPLE, Stage
-from numpyro_contour.adaptation.tune import TUNE
-from numpyro_contour.adaptation.window import WINDOW
+from numpyro_contour.adaptation.stage import (
+    DESCENT,
+    LEARN,
+    PILOT,
+    SAMPLE,
+    SETTLE,
+    TUNE,
+    WINDOW,
+    Stage,
+)
 
 #: stage and its share of the warm-up
 Row = tuple[Stage, float]

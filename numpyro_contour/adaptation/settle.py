@@ -8,10 +8,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.moments import Moments, gradient_noise
-from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.tuning import Tuning
-
-SETTLE = Stage("settle", places_anchors=True, measures=True)
 
 
 def measure_noise(tuning: Tuning, moments: Moments) -> Tuning:

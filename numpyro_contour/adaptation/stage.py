@@ -32,5 +32,17 @@ class Stage:
     begins_theta: bool = False
 
 
+#: to a typical point
+DESCENT = Stage("descent", measures=True, descends=True)
+#: the step size is searched for, and the preconditioner for it
+TUNE = Stage("tune", places_anchors=True, measures=True, searches=True)
+#: at the step size that was found, whose noise is measured
+SETTLE = Stage("settle", places_anchors=True, measures=True)
+#: the density as it is: its energies say where bins are needed
+PILOT = Stage("pilot", places_anchors=True, renews_partition=True, begins_theta=True)
+#: flattened: weighted energies say better where bins are needed
+WINDOW = Stage("window", flattens=True, places_anchors=True, renews_partition=True)
+#: as after the warm-up, until theta has settled
+LEARN = Stage("learn", flattens=True, places_anchors=True)
 #: after the warm-up
 SAMPLE = Stage("sample", flattens=True)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.tune import TUNE
+from numpyro_contour.adaptation.stage import TUNE
 from numpyro_contour.adaptation.warmup import Warmup, progress
 
 # The share of clipped drifts that is let pass: a mixture of normals has one of a hundred, and

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging
 from numpyro_contour.adaptation.moments import Moments, gradient_noise
-from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.adaptation.tuning import (
     FIRST_STEP_SIZE,
     TINY,
@@ -20,8 +19,6 @@ from numpyro_contour.adaptation.tuning import (
     positive_or_one,
 )
 from numpyro_contour.modes.lbfgs import inverse_curvatures
-
-TUNE = Stage("tune", places_anchors=True, measures=True, searches=True)
 
 # Where the gradient is constant, on a linear slope, its mean says how long a step is safe.
 SLOPE_SHARE = 1e-3

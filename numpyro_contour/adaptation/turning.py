@@ -15,7 +15,8 @@ from numpyro_contour.adaptation.low_rank import RANK, low_rank, swept_of
 from numpyro_contour.adaptation.moments import no_moments
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rows import Rows
-from numpyro_contour.adaptation.tune import REACH, SLOPE_SHARE, TUNE
+from numpyro_contour.adaptation.stage import TUNE
+from numpyro_contour.adaptation.tune import REACH, SLOPE_SHARE
 from numpyro_contour.adaptation.tuning import FIRST_STEP_SIZE, Tuning, largest_step_size
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.adaptation.whitening import SHRINKAGE, whitening

@@ -23,7 +23,8 @@ from numpyro_contour.adaptation.energies import (
 from numpyro_contour.adaptation.moments import DrawMoments, no_draw_moments, no_moments
 from numpyro_contour.adaptation.plan import Plan, Progress
 from numpyro_contour.adaptation.settle import measure_noise
-from numpyro_contour.adaptation.tune import TUNE, renew_step
+from numpyro_contour.adaptation.stage import TUNE
+from numpyro_contour.adaptation.tune import renew_step
 from numpyro_contour.adaptation.tuning import Tuning, bearable_noise
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 

@@ -14,11 +14,8 @@ from jax import lax
 from numpyro_contour.adaptation.energies import Energies, Spread
 from numpyro_contour.adaptation.pilot import MARGIN, fitting_partition
 from numpyro_contour.adaptation.reach import bins_in_reach
-from numpyro_contour.adaptation.stage import Stage
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, ThetaState, initial_theta
-
-WINDOW = Stage("window", flattens=True, places_anchors=True, renews_partition=True)
 
 # Bins that the first window flattens: energies that were not flattened do not tell how slow the way
 # up becomes.

@@ -17,7 +17,7 @@ from numpyro_contour.adaptation.found_modes import FoundModes
 from numpyro_contour.adaptation.narrow_modes import suited_to_modes
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.rescue import rescue
-from numpyro_contour.adaptation.tune import TUNE
+from numpyro_contour.adaptation.stage import TUNE
 from numpyro_contour.adaptation.tuning import Tuning
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
 from numpyro_contour.kernels.anchors import anchored, place_anchor

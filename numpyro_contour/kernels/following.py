@@ -12,7 +12,7 @@ from jax import lax, random
 
 from numpyro_contour.adaptation.found_modes import FoundModes
 from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.settle import SETTLE
+from numpyro_contour.adaptation.stage import SETTLE
 from numpyro_contour.adaptation.tuning import bearable_noise
 from numpyro_contour.adaptation.warmup import progress
 from numpyro_contour.core.arrays.entries import entries

@@ -10,8 +10,8 @@ import numpy as np
 from jax import random
 from numpyro.util import is_prng_key
 
-from numpyro_contour.adaptation.descent import DESCENT
 from numpyro_contour.adaptation.listed_modes import found_modes, spread_of, with_new_modes
+from numpyro_contour.adaptation.stage import DESCENT
 from numpyro_contour.adaptation.tuning import at_bottom
 from numpyro_contour.kernels.mode_finding import ModeFinder, generator_of
 from numpyro_contour.kernels.parts import Parts

@@ -11,10 +11,11 @@ from numpyro_contour.adaptation.dual_averaging import initial_dual_averaging, up
 from numpyro_contour.adaptation.energies import SIZE, no_energies, record_energies, spread
 from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE, Moment, Moves, measured_move
 from numpyro_contour.adaptation.moments import add_draw, no_draw_moments, no_moments
-from numpyro_contour.adaptation.pilot import BIN_WIDTH, PILOT, fitting_partition
+from numpyro_contour.adaptation.pilot import BIN_WIDTH, fitting_partition
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.relaxation_times import relaxation_times
-from numpyro_contour.adaptation.tune import TUNE, fitting_preconditioner
+from numpyro_contour.adaptation.stage import PILOT, TUNE
+from numpyro_contour.adaptation.tune import fitting_preconditioner
 from numpyro_contour.adaptation.tuning import (
     LARGEST_STEP_SIZE,
     NOISE_SHARE,

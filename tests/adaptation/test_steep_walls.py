@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from tiers import in_third_tier
 
 from numpyro_contour import ContourSGLD, diagnose, weighted_samples
-from numpyro_contour.adaptation.settle import SETTLE
+from numpyro_contour.adaptation.stage import SETTLE
 
 # Potential energies of one coordinate. The first three have curvatures that grow with the energy.
 WALLS = {
