@@ -12,10 +12,8 @@ from jax import lax, random
 
 from numpyro_contour.adaptation.plan import Plan
 from numpyro_contour.adaptation.warmup import progress
-from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.kernels.energy_source import EnergySource, anchors_of
 from numpyro_contour.kernels.methods.method import Method
-from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.clusters import Clusters
 from numpyro_contour.models.data_expansion import Home, home_of
@@ -28,31 +26,6 @@ from numpyro_contour.models.estimators.anchors import (
 )
 from numpyro_contour.models.estimators.first_anchor import least_noisy
 from numpyro_contour.models.model_potential import ModelPotential
-
-
-def with_first_anchors(parts: Parts, state: Any, model_args: tuple, model_kwargs: dict) -> Any:
-    """The state of one chain or of all at the start, with slots for the anchors that are to come.
-
-    They are not made while the start is traced, which hides the values of the data.
-
-    Args:
-        parts: the parts of the kernel.
-        state: the state.
-        model_args: arguments of the model.
-        model_kwargs: its keyword arguments.
-    """
-    potential = parts.source.potential(model_args, model_kwargs)
-    if parts.plan is None or parts.estimator(potential) != "control_variate":
-        return state
-    assert potential is not None
-    chains = jnp.shape(state.potential_energy_estimate)
-    like = jax.tree.map(lambda x: x[0], state.z) if chains else state.z
-    blank = parts.source.expansions(potential, like).no_anchors(ravel(like).shape[0])
-    anchors = jax.tree.map(lambda x: jnp.broadcast_to(x, chains + x.shape), blank)
-    return state._replace(warmup=state.warmup._replace(anchors=anchors))
-
-
-# ---------------------------------------------------------------------- where a stage has settled
 
 
 def place_anchor(

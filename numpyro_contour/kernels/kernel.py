@@ -20,7 +20,6 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.core.samplers.window import DRAWS
-from numpyro_contour.kernels.anchors import with_first_anchors
 from numpyro_contour.kernels.draws import ChainDraws
 from numpyro_contour.kernels.energy_source import EnergySource
 from numpyro_contour.kernels.host_search import begun_in_modes, is_traced, searches_on_host
@@ -37,7 +36,12 @@ from numpyro_contour.kernels.said import is_asked_by_the_progress_bar as is_aske
 from numpyro_contour.kernels.said import numpyro_shows_a_bar, progress_text, with_settings
 from numpyro_contour.kernels.scaling import Scaling
 from numpyro_contour.kernels.several_devices import check_data, check_start
-from numpyro_contour.kernels.start import check_chains, raise_if_unusable, warn_if_idle
+from numpyro_contour.kernels.start import (
+    check_chains,
+    raise_if_unusable,
+    warn_if_idle,
+    with_first_anchors,
+)
 from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.coordinates import constrained
 from numpyro_contour.models.handlers import whole_rows

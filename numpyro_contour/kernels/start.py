@@ -13,6 +13,8 @@ from numpyro.infer.util import initialize_model
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.decentred import in_coordinates_of
 from numpyro_contour.core.arrays.hosts import everywhere
+from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.kernels.parts import Parts
 from numpyro_contour.models.either_mode import in_either_mode
 from numpyro_contour.models.handlers import subsample_rows
 from numpyro_contour.models.model_potential import ModelPotential
@@ -79,6 +81,28 @@ def _numbers(init_params: Any) -> Any:
     if not sum(x.size for x in jax.tree.leaves(found)):
         raise ValueError(f"{takes}, but got the shapes {jax.tree.map(jnp.shape, found)}.")
     return found
+
+
+def with_first_anchors(parts: Parts, state: Any, model_args: tuple, model_kwargs: dict) -> Any:
+    """The state of one chain or of all at the start, with slots for the anchors that are to come.
+
+    They are not made while the start is traced, which hides the values of the data.
+
+    Args:
+        parts: the parts of the kernel.
+        state: the state.
+        model_args: arguments of the model.
+        model_kwargs: its keyword arguments.
+    """
+    potential = parts.source.potential(model_args, model_kwargs)
+    if parts.plan is None or parts.estimator(potential) != "control_variate":
+        return state
+    assert potential is not None
+    chains = jnp.shape(state.potential_energy_estimate)
+    like = jax.tree.map(lambda x: x[0], state.z) if chains else state.z
+    blank = parts.source.expansions(potential, like).no_anchors(ravel(like).shape[0])
+    anchors = jax.tree.map(lambda x: jnp.broadcast_to(x, chains + x.shape), blank)
+    return state._replace(warmup=state.warmup._replace(anchors=anchors))
 
 
 def check_chains(init_params: Any, chains: int) -> None:
