@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jax import lax
 from numpyro.util import is_prng_key
 
-from numpyro_contour.adaptation.driver import Programs
 from numpyro_contour.adaptation.found_modes import FoundModes
 from numpyro_contour.adaptation.narrow_modes import suited_to_modes
 from numpyro_contour.adaptation.plan import Plan
@@ -128,24 +127,35 @@ class AllChains:
 
         return self.lift(of_chain)(state)
 
-    def programs(self) -> Programs:
-        """What draws of a run with a warm-up are made of."""
-        plan, parts = self.plan, self.parts
-        around = plan, parts.source, parts.method, self.potential
+    def measured(self, state: Any, descends: Any) -> Any:
+        """A draw of descent, tuning or settling."""
+        return self.draws.measured_of_all(self.plan, self.lift, self.estimator(), state, descends)
 
-        def follow_all(state: Any) -> Any:
-            return self.as_it_was(follow(*around, self.with_axis(state), self.known))
+    def rescued(self, before: Any, after: Any) -> Any:
+        """The states after a draw of descent, without chains whose descent has led nowhere."""
+        return rescue(self.plan, before, after) if self.batched else after
 
-        energy = self.estimator()
-        return Programs(
-            measured_draw=partial(self.draws.measured_of_all, plan, self.lift, energy),
-            rescue=partial(rescue, plan) if self.batched else lambda before, after: after,
-            place_anchor=partial(place_anchor, *around, self.lift_in_turn),
-            follow=follow_all,
-            sampled_draw=self.sampled,
-            end_warmup_draw=self.lift(partial(self.draws.end_warmup_draw, plan)),
-            end_kept_draw=self.lift(self.draws.end_kept_draw),
-        )
+    def warmed_up(self, state: Any, trace: Any) -> Any:
+        """The states after a draw of the sampler in the warm-up, with what it teaches."""
+        return self.lift(partial(self.draws.end_warmup_draw, self.plan))(state, trace)
+
+    def kept(self, state: Any, trace: Any) -> Any:
+        """The states after a draw that is kept."""
+        return self.lift(self.draws.end_kept_draw)(state, trace)
+
+    # ------------------------------------------------------------------ anchors
+
+    def placed(self, before: Any, after: Any) -> Any:
+        """The states after a measured draw, with the first anchor where a stage ends."""
+        parts = self.parts
+        around = self.plan, parts.source, parts.method, self.potential
+        return place_anchor(*around, self.lift_in_turn, before, after)
+
+    def follow(self, state: Any) -> Any:
+        """The states after a draw, with a further anchor where noise asks for one."""
+        parts = self.parts
+        around = self.plan, parts.source, parts.method, self.potential
+        return self.as_it_was(follow(*around, self.with_axis(state), self.known))
 
     def mean_of_stage(self, state: Any) -> jax.Array:
         """The mean position of each chain over the stage of measured moves so far."""

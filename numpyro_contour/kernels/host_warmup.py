@@ -266,18 +266,17 @@ def _counted(state: Any, draws: int) -> Any:
 
 def _descended(chains: AllChains, state: Any) -> Any:
     """A draw of a descent."""
-    programs = chains.programs()
-    return programs.rescue(state, programs.measured_draw(state, True))
+    return chains.rescued(state, chains.measured(state, True))
 
 
 def _measured(chains: AllChains, state: Any) -> Any:
     """A draw of measured moves."""
-    return chains.programs().measured_draw(state, False)
+    return chains.measured(state, False)
 
 
 def _walked(chains: AllChains, state: Any) -> Any:
     """A draw of the kernel's sampler in the warm-up."""
-    return chains.programs().end_warmup_draw(*chains.sampled(state))
+    return chains.warmed_up(*chains.sampled(state))
 
 
 def _anchored(
