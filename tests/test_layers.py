@@ -20,53 +20,61 @@ ROOMS = {
     "schedules": ("numpyro arviz", "checks"),
     "core.arrays": ("numpyro arviz", ""),
     "core.diffusions": ("numpyro arviz", "core.arrays checks"),
-    "core.flattening": ("numpyro arviz", "core.arrays checks schedules"),
+    "core.flattening": ("numpyro arviz", "core.arrays schedules checks"),
     "core.samplers": (
         "numpyro arviz",
-        "core.arrays core.diffusions core.flattening checks schedules",
+        "core.flattening core.diffusions core.arrays schedules checks",
     ),
-    "modes": ("numpyro arviz", "core.arrays core.samplers"),
-    "adaptation": (
+    "modes": ("numpyro arviz", "core.samplers core.arrays"),
+    "warmup.stages": (
         "numpyro arviz",
-        "modes core.arrays core.diffusions core.flattening core.samplers schedules",
+        "modes core.samplers core.flattening core.diffusions core.arrays schedules",
     ),
     "models.disk": ("arviz", "checks"),
     "models": ("arviz", "models.disk core.arrays checks"),
-    "models.estimators": ("arviz", "models core.arrays checks"),
     "kernels.methods": (
         "numpyro arviz",
-        "adaptation core.arrays core.diffusions core.flattening core.samplers checks schedules",
+        "warmup.stages core.samplers core.flattening core.diffusions core.arrays schedules checks",
+    ),
+    "energies": (
+        "arviz",
+        "kernels.methods models models.disk warmup.stages modes core.samplers core.arrays checks",
+    ),
+    "kernels.parts": (
+        "arviz",
+        "energies kernels.methods models warmup.stages modes core.samplers "
+        "core.diffusions core.arrays schedules checks",
+    ),
+    "warmup": (
+        "arviz",
+        "kernels.parts energies models warmup.stages modes core.samplers core.arrays schedules",
     ),
     "kernels": (
         "arviz",
-        "kernels.methods models models.disk models.estimators adaptation modes core.arrays "
-        "core.diffusions "
-        "core.flattening core.samplers checks schedules",
+        "warmup kernels.parts energies kernels.methods models warmup.stages modes "
+        "core.samplers core.flattening core.arrays schedules checks",
     ),
     "statistics": ("jax numpyro", "checks"),
     "diagnostics": ("jax numpyro", "statistics"),
     "runs": (
         "arviz",
-        "kernels statistics models models.disk models.estimators adaptation modes core.arrays "
-        "checks schedules _version",
+        "statistics kernels energies models models.disk warmup.stages modes "
+        "core.arrays schedules checks _version",
     ),
-    "runs.stored": (
-        "arviz",
-        "runs models core.arrays schedules checks _version",
-    ),
+    "runs.stored": ("arviz", "runs models core.arrays schedules checks _version"),
     "diagnosis": ("jax numpyro arviz", "statistics"),
     "output": (
         "",
-        "diagnosis runs.stored runs core.arrays statistics models models.disk diagnostics checks",
+        "diagnosis runs.stored runs diagnostics statistics models models.disk core.arrays checks",
     ),
     "plots": ("jax numpyro", "output diagnosis runs statistics checks"),
     "numpyro_contour": (
         "",
-        "output diagnosis kernels modes models models.disk core.flattening schedules _version",
+        "output diagnosis kernels models models.disk modes core.flattening schedules _version",
     ),
     "examples": (
         "",
-        "numpyro_contour plots runs statistics core.flattening core.arrays checks schedules",
+        "numpyro_contour plots runs statistics core.flattening core.arrays schedules checks",
     ),
     "__main__": ("", "examples"),
 }

@@ -16,11 +16,11 @@ from benchmarks.accuracy.known_targets import BEYOND, Target, targets
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
 from numpyro_contour import ContourSGLD
-from numpyro_contour.adaptation.energies import SIZE
-from numpyro_contour.adaptation.pilot import BIN_WIDTH
 from numpyro_contour.kernels import FoundStep, Kernel, langevin_moves
 from numpyro_contour.kernels.methods import Contour
-from numpyro_contour.kernels.moves import langevin_step
+from numpyro_contour.kernels.parts.moves import langevin_step
+from numpyro_contour.warmup.stages.energies import SIZE
+from numpyro_contour.warmup.stages.flatten import BIN_WIDTH
 
 
 def scaled(

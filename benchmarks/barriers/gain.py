@@ -13,8 +13,8 @@ from benchmarks.barriers.unequal import PRIOR
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
 from numpyro_contour import robbins_monro
-from numpyro_contour.adaptation.climb import NUM_BINS
 from numpyro_contour.schedules import Schedule
+from numpyro_contour.warmup.stages.climb import NUM_BINS
 
 
 def fixed(count: jax.Array) -> jax.Array:

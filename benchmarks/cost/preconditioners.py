@@ -13,12 +13,12 @@ from jax import random
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
 from benchmarks.shared.timing import ROUNDS, step_costs
-from numpyro_contour.adaptation.low_rank import MOST_DENSE, rank_of
 from numpyro_contour.core.arrays.factors import LowRank
 from numpyro_contour.core.diffusions import langevin, whitened
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
+from numpyro_contour.warmup.stages.whitening import MOST_DENSE, rank_of
 
 #: rows of the data, all of which a step sees
 ROWS = 512

@@ -23,7 +23,7 @@ from benchmarks.peers.targets import targets
 from benchmarks.peers.text import error
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import markdown_table
-from numpyro_contour.adaptation.found_modes import slots
+from numpyro_contour.modes.found_modes import slots
 
 KERNEL = "ContourSGLD"
 #: kernels that are also run on some posteriors, by the beginnings of their names

@@ -16,7 +16,7 @@ from benchmarks.peers.target import Target
 from benchmarks.shared import runs
 from benchmarks.shared.runs import KERNELS
 from numpyro_contour import EnergyPartition
-from numpyro_contour.kernels.jumping import SHARE
+from numpyro_contour.kernels.parts.jumping import SHARE
 
 NUM_STEPS = 10
 #: share of the gradients that is spent on warm-up

@@ -10,7 +10,7 @@ from benchmarks.peers.methods import CHAINS, RUNS, Outcome
 from benchmarks.peers.ours import GIVEN, SEARCHES
 from benchmarks.peers.target import Target
 from benchmarks.shared.tables import markdown_table, standard_error
-from numpyro_contour.kernels import jumping
+from numpyro_contour.kernels.parts import jumping
 
 Found = dict[Target, dict[str, Compared]]
 DOCUMENTED, OUR_SETTINGS = "csgld, documented", "csgld, our partition and step"

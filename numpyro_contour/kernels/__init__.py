@@ -4,7 +4,7 @@ It may import `models`, `adaptation`, `core` and the root's `checks` and `schedu
 """
 
 from numpyro_contour.kernels.kernel import Kernel
-from numpyro_contour.kernels.moves import (
+from numpyro_contour.kernels.parts.moves import (
     FoundStep,
     Moves,
     langevin_moves,

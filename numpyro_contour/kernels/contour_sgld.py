@@ -9,7 +9,7 @@ from numpyro_contour.kernels.arguments import FlatteningArguments, split, with_s
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.climbing import climbing_instead_of
 from numpyro_contour.kernels.methods.contour import Contour
-from numpyro_contour.kernels.moves import langevin_moves
+from numpyro_contour.kernels.parts.moves import langevin_moves
 
 
 @with_signature(Kernel, Contour)

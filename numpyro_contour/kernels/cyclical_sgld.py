@@ -8,7 +8,7 @@ from typing import Unpack
 from numpyro_contour.kernels.arguments import OneTemperature, with_signature
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.cyclical import Cyclical
-from numpyro_contour.kernels.moves import langevin_moves
+from numpyro_contour.kernels.parts.moves import langevin_moves
 
 
 @with_signature(Kernel)

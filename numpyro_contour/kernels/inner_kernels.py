@@ -18,14 +18,14 @@ from numpyro.util import is_prng_key
 from numpyro_contour.core.arrays.decentred import Decentred
 from numpyro_contour.core.arrays.decompositions import eigh
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
-from numpyro_contour.kernels.energy_source import EnergySource
-from numpyro_contour.kernels.jumping import check_jumps
+from numpyro_contour.energies.source import EnergySource
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.plain import Plain
-from numpyro_contour.kernels.mode_finding import position_like
+from numpyro_contour.kernels.parts.jumping import check_jumps
 from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.modes.tries import Point
 from numpyro_contour.schedules import Constant
+from numpyro_contour.warmup.mode_finder import position_like
 
 # Of the gradients of a draw of many steps, the share that tries to jump take.
 _SHARE_OF_TRIES = 0.1

@@ -20,28 +20,28 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.core.samplers.window import DRAWS
-from numpyro_contour.kernels.draws import ChainDraws
-from numpyro_contour.kernels.energy_source import EnergySource
-from numpyro_contour.kernels.host_search import begun_in_modes, is_traced, searches_on_host
-from numpyro_contour.kernels.host_warmup import HostWarmup
-from numpyro_contour.kernels.jumping import check_jumps, with_no_modes
+from numpyro_contour.energies.source import EnergySource
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
 from numpyro_contour.kernels.methods.weight_site import of_sites
-from numpyro_contour.kernels.mode_finding import ModeFinder, search_program
-from numpyro_contour.kernels.moves import Moves, langevin_moves
-from numpyro_contour.kernels.next_draw import drawn
-from numpyro_contour.kernels.parts import Parts, steps_of_a_draw
-from numpyro_contour.kernels.said import is_asked_by_the_progress_bar as is_asked
-from numpyro_contour.kernels.said import numpyro_shows_a_bar, progress_text, with_settings
-from numpyro_contour.kernels.scaling import Scaling
-from numpyro_contour.kernels.several_devices import check_data, check_start
-from numpyro_contour.kernels.start import (
+from numpyro_contour.kernels.parts.draws import ChainDraws
+from numpyro_contour.kernels.parts.jumping import check_jumps, with_no_modes
+from numpyro_contour.kernels.parts.moves import Moves, langevin_moves
+from numpyro_contour.kernels.parts.parts import Parts, steps_of_a_draw
+from numpyro_contour.kernels.parts.progress_text import is_asked_by_the_progress_bar as is_asked
+from numpyro_contour.kernels.parts.progress_text import (
+    numpyro_shows_a_bar,
+    progress_text,
+    with_settings,
+)
+from numpyro_contour.kernels.parts.scaling import Scaling
+from numpyro_contour.kernels.parts.start import (
     check_chains,
     raise_if_unusable,
     warn_if_idle,
     with_first_anchors,
 )
+from numpyro_contour.kernels.several_devices import check_data, check_start
 from numpyro_contour.models.all_rows import CHUNK_BYTES
 from numpyro_contour.models.coordinates import constrained
 from numpyro_contour.models.handlers import whole_rows
@@ -51,6 +51,10 @@ from numpyro_contour.models.operands import on_operands, with_operands
 from numpyro_contour.models.plates import MinibatchSize
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule, check_positive_temperature
+from numpyro_contour.warmup.host import HostWarmup
+from numpyro_contour.warmup.mode_finder import ModeFinder, search_program
+from numpyro_contour.warmup.search import begun_in_modes, is_traced, searches_on_host
+from numpyro_contour.warmup.traced import drawn
 
 # Attributes that hold programs, which are not pickled.
 _PROGRAMS = ("_start", "_warm_up", "_finds")
@@ -75,7 +79,7 @@ class Kernel(MCMCKernel):
     Example:
         >>> from numpyro_contour.kernels.kernel import Kernel
         >>> from numpyro_contour.kernels.methods.contour import Contour
-        >>> from numpyro_contour.kernels.moves import underdamped_moves
+        >>> from numpyro_contour.kernels.parts.moves import underdamped_moves
         >>> kernel = Kernel(potential_fn=lambda x: x**2 / 2, moves=underdamped_moves(momentum=0.8),
         ...                 method=Contour(zeta=0.9))
         >>> kernel.settings["momentum"], kernel.settings["zeta"]

@@ -14,10 +14,9 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.core.arrays.decentred import Decentred
-from numpyro_contour.kernels.energy_source import EnergySource
+from numpyro_contour.energies.source import EnergySource
 from numpyro_contour.kernels.inner_kernels import inner_of
 from numpyro_contour.kernels.jump_step import after_tries
-from numpyro_contour.kernels.mode_finding import ModeFinder, generator_of, search_program
 from numpyro_contour.kernels.mode_jumping_start import (
     check_coordinates,
     first_state,
@@ -33,6 +32,7 @@ from numpyro_contour.models.operands import on_operands, with_operands
 from numpyro_contour.models.same_data import checksum as number_of
 from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.search import polished, search
+from numpyro_contour.warmup.mode_finder import ModeFinder, generator_of, search_program
 
 # Gradients that a search may take for each draw of the warm-up of a chain, and at least.
 _GRADIENTS_A_DRAW, _LEAST_GRADIENTS = 15.0, 10_000

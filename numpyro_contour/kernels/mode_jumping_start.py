@@ -15,13 +15,13 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.inner_kernels import Inner
-from numpyro_contour.kernels.mode_finding import generator_of
 from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.learning import no_lessons, pooled_covariance
 from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.modes.mode_shapes import mode_shapes
 from numpyro_contour.modes.tries import Point, first_plan, no_counts
+from numpyro_contour.warmup.mode_finder import generator_of
 
 # Modes between which chains jump at most: all labellings of five components, but fewer where a mode
 # has many coordinates. The largest number of elements of all their factors; the fewest modes.

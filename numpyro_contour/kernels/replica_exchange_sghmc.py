@@ -8,7 +8,7 @@ from typing import Unpack
 from numpyro_contour.kernels.arguments import SharedArguments, refuse, with_signature
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.replica_exchange import ReplicaExchange
-from numpyro_contour.kernels.moves import underdamped_moves
+from numpyro_contour.kernels.parts.moves import underdamped_moves
 from numpyro_contour.schedules import ScalarOrSchedule
 
 

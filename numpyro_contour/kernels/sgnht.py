@@ -7,7 +7,7 @@ from typing import Unpack
 
 from numpyro_contour.kernels.arguments import OneTemperature, refuse, with_signature
 from numpyro_contour.kernels.kernel import Kernel
-from numpyro_contour.kernels.moves import nose_hoover_moves
+from numpyro_contour.kernels.parts.moves import nose_hoover_moves
 
 
 @with_signature(Kernel)

@@ -15,11 +15,11 @@ from tqdm.auto import tqdm
 
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.energies import choice as estimators
+from numpyro_contour.energies.anchors import Anchors, nearest
+from numpyro_contour.energies.clusters import Clusters
+from numpyro_contour.energies.data_expansion import remainders
 from numpyro_contour.models.all_rows import Reference
-from numpyro_contour.models.clusters import Clusters
-from numpyro_contour.models.data_expansion import remainders
-from numpyro_contour.models.estimators import choice as estimators
-from numpyro_contour.models.estimators.anchors import Anchors, nearest
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.runs.chunks import chunks
 from numpyro_contour.runs.finished_run import FinishedRun

@@ -17,20 +17,20 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC
 
-from numpyro_contour.adaptation.measured_move import TARGET_ACCEPTANCE
-from numpyro_contour.adaptation.relaxation_times import RelaxationTimes
 from numpyro_contour.core.arrays.hosts import everywhere, is_here
 from numpyro_contour.core.arrays.vectors import leaf_names
+from numpyro_contour.energies.clusters import Clusters
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.mode_jumping import ModeJumping
 from numpyro_contour.models.all_rows import FullData
-from numpyro_contour.models.clusters import Clusters
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.nothing_to_sample import IDLE
 from numpyro_contour.models.same_data import UNKNOWN, checksum
 from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.schedules import Schedule
+from numpyro_contour.warmup.stages.relaxation_times import RelaxationTimes
+from numpyro_contour.warmup.stages.tuning_step import TARGET_ACCEPTANCE
 
 #: the name of the weight among the draws of a model
 WEIGHT_SITE = after_run.WEIGHT_SITE

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC
 
-from numpyro_contour.adaptation.relaxation_times import RelaxationTimes
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.mode_jumping import ModeJumping
@@ -24,6 +23,7 @@ from numpyro_contour.modes.moves import Here
 from numpyro_contour.modes.tries import Counts
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.schedules import Constant, Schedule
+from numpyro_contour.warmup.stages.relaxation_times import RelaxationTimes
 
 
 class _Position(NamedTuple):

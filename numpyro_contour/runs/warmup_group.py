@@ -8,12 +8,12 @@ import jax
 import numpy as np
 import xarray as xr
 
-from numpyro_contour.adaptation.tuning import Tuning
-from numpyro_contour.adaptation.window import SD_RANGE
 from numpyro_contour.core.arrays.factors import LowRank, diagonal, inverse_transposed
 from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.noise import noise_at_energies, noise_at_energies_text
+from numpyro_contour.warmup.stages.flatten import SD_RANGE
+from numpyro_contour.warmup.stages.tuning import Tuning
 
 #: what a control variate expands, by its order
 EXPANSIONS = {1: "first order", 2: "second order", 3: "by the data"}

@@ -144,7 +144,7 @@ def test_egg_box():
 def test_tries_to_jump_and_searches_are_within_the_gradients():
     pytest.importorskip("blackjax")
     from benchmarks.peers.ours import NUM_STEPS, sample, steps_of
-    from numpyro_contour.adaptation.mode_search import DESCENT_LENGTH
+    from numpyro_contour.modes.way_down import DESCENT_LENGTH
 
     mixture, normal = target_of("mixture"), target_of("normal")
     assert steps_of("CyclicalSGLD", mixture, 1000) == 1000

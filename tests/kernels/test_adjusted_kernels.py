@@ -23,10 +23,10 @@ from numpyro_contour import (
     to_inference_data,
     weighted_samples,
 )
-from numpyro_contour.adaptation.confined import with_walls_felt
-from numpyro_contour.adaptation.moments import no_moments
-from numpyro_contour.adaptation.tuning import initial_tuning
 from numpyro_contour.statistics.arviz_versions import to_datasets
+from numpyro_contour.warmup.stages.moments import no_moments
+from numpyro_contour.warmup.stages.tune import with_walls_felt
+from numpyro_contour.warmup.stages.tuning import initial_tuning
 
 CHAINS, DRAWS = 8, 150
 COUNTS = np.r_[np.random.default_rng(1).poisson(3, 35), np.random.default_rng(2).poisson(7, 25)]

@@ -25,7 +25,7 @@ def flags(devices):
 PASSES = """
 import jax, jax.numpy as jnp, numpy as np, several_devices as several
 from numpyro_contour.models.all_rows import FullData, Reference
-from numpyro_contour.models.estimators.exact import of_model_at_once
+from numpyro_contour.energies.choice import of_model_at_once
 from numpyro_contour.models.model_potential import ModelPotential
 
 like, flat = {"w": jnp.zeros(2)}, jnp.array([0.3, 0.7])

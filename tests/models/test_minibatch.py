@@ -17,14 +17,9 @@ from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import EnergyPartition, weighted_samples
 from numpyro_contour.core.arrays.vectors import ravel
+from numpyro_contour.energies import choice as estimators
+from numpyro_contour.energies.anchors import Expansions, anchor_at, with_anchor, with_hessian
 from numpyro_contour.models.all_rows import CHUNK_BYTES, FullData, Reference
-from numpyro_contour.models.estimators import choice as estimators
-from numpyro_contour.models.estimators.anchors import (
-    anchor_at,
-    with_anchor,
-    with_hessian,
-)
-from numpyro_contour.models.estimators.expansions import Expansions
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.plates import SubsamplePlates, draw_indices
 

@@ -12,10 +12,10 @@ from jax import random
 from numpyro.infer import MCMC
 
 from numpyro_contour import ContourSGLD, weighted_samples
-from numpyro_contour.kernels import all_chains
 from numpyro_contour.models import relabelling
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.relabelling import relabelling_of
+from numpyro_contour.warmup import all_chains
 
 CENTRES = np.array([-4.0, 0.0, 4.0])
 

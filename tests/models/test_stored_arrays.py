@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 from numpyro_contour import SGLD, on_disk
-from numpyro_contour.models.clusters import clusters_of
+from numpyro_contour.energies.clusters import clusters_of
 from numpyro_contour.models.disk import on_disk as arguments
 from numpyro_contour.models.disk.on_disk import with_stored
 from numpyro_contour.models.disk.read_ahead import ReadAhead

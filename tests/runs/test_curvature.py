@@ -16,7 +16,7 @@ from numpyro_contour import SGHMC, SGLD, ContourSGLD, diagnose, to_inference_dat
 from numpyro_contour.core.diffusions import Step, langevin, underdamped
 from numpyro_contour.diagnosis import curvature_checks
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.kernels.moves import langevin_moves, underdamped_moves
+from numpyro_contour.kernels.parts.moves import langevin_moves, underdamped_moves
 from numpyro_contour.runs import curvature as module
 from numpyro_contour.runs.curvature import curvature
 from numpyro_contour.runs.finished_run import FinishedRun

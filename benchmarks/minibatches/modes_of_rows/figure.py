@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.minibatches.modes_of_rows.runs import CHAINS, Outcome, on_minibatches
 from benchmarks.minibatches.modes_of_rows.target import Target
-from numpyro_contour.models.estimators import anchors
+from numpyro_contour.energies import anchors
 
 #: draws that are shown
 _SHOWN = 300

@@ -18,9 +18,9 @@ from benchmarks.minibatches.modes_of_rows.target import Target
 from benchmarks.shared.runs import quiet, run
 from benchmarks.shared.tables import crossings
 from numpyro_contour import ContourSGLD, diagnose, expectation, to_inference_data
-from numpyro_contour.adaptation.mode_search import DESCENT_LENGTH
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.core.samplers.jumps import MINIBATCHES
+from numpyro_contour.modes.way_down import DESCENT_LENGTH
 from numpyro_contour.runs.finished_run import FinishedRun
 
 CHAINS = 8

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.minibatches.modes_of_rows.runs import CHAINS, Outcome
 from benchmarks.minibatches.modes_of_rows.target import USUAL, Target
-from numpyro_contour.adaptation.mode_search import DESCENT_LENGTH
+from numpyro_contour.modes.way_down import DESCENT_LENGTH
 
 KINDS = {
     "sign": "the rows have mean a^2",

@@ -10,14 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
-from numpyro_contour.adaptation.climb import (
-    NUM_BINS,
-    renewed_climb,
-    tuned_steps,
-    unknown_partition,
-)
-from numpyro_contour.adaptation.plan import CLIMB, Plan
-from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
 from numpyro_contour.core.samplers.chain import Sampler
 from numpyro_contour.core.samplers.climbing import FLATTENING, ClimbingState, climbing
 from numpyro_contour.core.samplers.window import Trace, Window
@@ -30,6 +22,14 @@ from numpyro_contour.kernels.methods.contour_state import (
 from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
 from numpyro_contour.kernels.methods.method import Carried, Method, Setup
 from numpyro_contour.schedules import Constant, Schedule, check_positive_temperature, robbins_monro
+from numpyro_contour.warmup.stages.climb import (
+    NUM_BINS,
+    renewed_climb,
+    tuned_steps,
+    unknown_partition,
+)
+from numpyro_contour.warmup.stages.plan import CLIMB, Plan
+from numpyro_contour.warmup.stages.state import end_draw, progress, record_draw
 
 # What the barrier decides, and must not be given beside it: argument and its default.
 _DECIDED = {

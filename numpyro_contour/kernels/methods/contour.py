@@ -10,14 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
-from numpyro_contour.adaptation.learn import gain_since
-from numpyro_contour.adaptation.pilot import BIN_WIDTH
-from numpyro_contour.adaptation.plan import Plan
-from numpyro_contour.adaptation.pooled import pooled
-from numpyro_contour.adaptation.steep_walls import with_lower_step
-from numpyro_contour.adaptation.tuning import bearable_noise
-from numpyro_contour.adaptation.warmup import end_draw, progress, record_draw
-from numpyro_contour.adaptation.window import bins_in_use, credible, renew_partition
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.normaliser import (
     initial_mean_theta,
@@ -40,6 +32,18 @@ from numpyro_contour.kernels.methods.contour_state import (
 from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
 from numpyro_contour.kernels.methods.method import Carried, Method, Setup
 from numpyro_contour.schedules import Schedule, check_positive_temperature, robbins_monro
+from numpyro_contour.warmup.stages.energies import pooled
+from numpyro_contour.warmup.stages.flatten import (
+    BIN_WIDTH,
+    bins_in_use,
+    credible,
+    gain_since,
+    renew_partition,
+)
+from numpyro_contour.warmup.stages.plan import Plan
+from numpyro_contour.warmup.stages.state import end_draw, progress, record_draw
+from numpyro_contour.warmup.stages.steps_that_fit import with_lower_step
+from numpyro_contour.warmup.stages.tuning import bearable_noise
 
 # Moves may rise above the top of a partition that was found by so many sds of the energy's noise,
 # and by so many nats more than there are coordinates.

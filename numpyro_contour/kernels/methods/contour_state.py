@@ -13,9 +13,8 @@ from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.samplers.climbing import ClimbingState
 from numpyro_contour.core.samplers.contour import ContourSamplerState
 from numpyro_contour.core.samplers.window import Window
-from numpyro_contour.kernels.methods.in_words import middle, spread
 from numpyro_contour.kernels.methods.method import Carried
-from numpyro_contour.kernels.methods.plain_state import no_such_field
+from numpyro_contour.kernels.methods.plain_state import middle, no_such_field, spread
 from numpyro_contour.kernels.methods.weight_site import with_weight
 
 

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 
-from numpyro_contour.adaptation.plan import (
+from numpyro_contour.core.diffusions import Diffusion
+from numpyro_contour.core.flattening.psi import Flattening
+from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler, evaluate
+from numpyro_contour.core.samplers.window import Trace, Window
+from numpyro_contour.kernels.methods.plain_state import SGLDState, middle, spread
+from numpyro_contour.schedules import Schedule
+from numpyro_contour.warmup.stages.plan import (
     ADAPT,
     DESCEND,
     FIND_PARTITION,
@@ -16,14 +22,7 @@ from numpyro_contour.adaptation.plan import (
     MEASURE_NOISE,
     Plan,
 )
-from numpyro_contour.adaptation.warmup import end_draw, record_draw
-from numpyro_contour.core.diffusions import Diffusion
-from numpyro_contour.core.flattening.psi import Flattening
-from numpyro_contour.core.samplers.chain import Chain, PotentialAndGrad, Sampler, evaluate
-from numpyro_contour.core.samplers.window import Trace, Window
-from numpyro_contour.kernels.methods.in_words import middle, spread
-from numpyro_contour.kernels.methods.plain_state import SGLDState
-from numpyro_contour.schedules import Schedule
+from numpyro_contour.warmup.stages.state import end_draw, record_draw
 
 
 class Setup(NamedTuple):

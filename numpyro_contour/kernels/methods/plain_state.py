@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from numpyro_contour import checks
 from numpyro_contour.core.arrays.vectors import unravel_like
@@ -103,3 +104,26 @@ class ReplicaExchangeState(SGLDState):
     def communication_barrier(self) -> jax.Array:
         """The sum of the rejection rates 1 - `swap_rates` of all pairs."""
         return self.sampler.communication_barrier
+
+
+def middle(x: Any, form: str) -> str:
+    """The number of a chain, or the median of several.
+
+    Args:
+        x: the number, or numbers (chains,).
+        form: how it is written, for instance ".1f".
+    """
+    return format(float(np.median(x)), form)
+
+
+def spread(x: Any, form: str) -> str:
+    """As `middle`, with the lowest and the highest of several.
+
+    Args:
+        x: the number, or numbers (chains,).
+        form: how it is written, for instance ".1f".
+    """
+    if not np.ndim(x):
+        return middle(x, form)
+    x = np.asarray(x)
+    return f"{middle(x, form)} ({x.min():{form}} to {x.max():{form}})"

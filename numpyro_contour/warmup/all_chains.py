@@ -1,0 +1,237 @@
+"""The draws of all chains that run together, on the data of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from numpyro.util import is_prng_key
+
+from numpyro_contour.core.samplers.chain import PotentialAndGrad
+from numpyro_contour.energies.first_anchors import anchored, place_anchor
+from numpyro_contour.energies.following import follow, followed, noted
+from numpyro_contour.kernels.parts.draws import ChainDraws
+from numpyro_contour.kernels.parts.jumping import Jumping, jumps_of_a_draw, search, searches_every
+from numpyro_contour.kernels.parts.parts import Parts
+from numpyro_contour.models.model_potential import ModelPotential
+from numpyro_contour.models.relabelling import Relabel, relabelling_of
+from numpyro_contour.modes.found_modes import FoundModes
+from numpyro_contour.warmup.stages.plan import TUNE, Plan
+from numpyro_contour.warmup.stages.rescue import rescue
+from numpyro_contour.warmup.stages.steps_that_fit import suited_to_modes
+from numpyro_contour.warmup.stages.tuning import Tuning
+
+#: name of the axis of the chains that run together
+CHAINS = "chains"
+
+
+@dataclass(frozen=True)
+class AllChains:
+    """What all chains do next, from the state that they are in.
+
+    It is made for each draw while a program is traced. The modes that are known are those of
+    all chains: they are not in the states that its functions take and return.
+    """
+
+    parts: Parts
+    #: whether states have an axis of chains
+    batched: bool
+    potential: ModelPotential | None
+    #: an unconstrained position of one chain
+    like: Any
+    draws: ChainDraws
+    #: makes the `potential_and_grad` of a chain from its warm-up, whether or not it tells the noise
+    estimator: Callable[..., Callable[[Any], PotentialAndGrad]]
+    known: FoundModes | tuple[()]
+    #: whether there may be two modes that are known
+    several: bool
+
+    @classmethod
+    def of(
+        cls,
+        parts: Parts,
+        model_args: tuple,
+        model_kwargs: dict,
+        state: Any,
+        several: bool = True,
+    ) -> tuple[AllChains, Any]:
+        """What chains do from a state, and the state without the modes.
+
+        Args:
+            parts: the parts of the kernel.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments.
+            state: the state of one chain or of all.
+            several: whether two modes may be known. False for a program without jumps. Defaults to
+                True.
+        """
+        batched = not is_prng_key(state.rng_key)
+        if batched:
+            parts = replace(parts, method=parts.method.among(CHAINS))
+        potential = parts.source.potential(model_args, model_kwargs)
+        like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
+        draws = ChainDraws(parts, potential, len(state.rng_key) if batched else 1)
+        chosen = parts.estimator(potential)
+        estimator = partial(parts.source.estimator, chosen, potential, like, state.warmup)
+        known = state.warmup.modes if parts.plan is not None else ()
+        if known:
+            # No other program is to copy them.
+            state = _with_modes(state, ())
+        return cls(parts, batched, potential, like, draws, estimator, known, several), state
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the warm-up."""
+        plan = self.parts.plan
+        assert plan is not None
+        return plan
+
+    def lift(self, function: Callable) -> Callable:
+        """A function of one chain as one of all."""
+        return jax.vmap(function, axis_name=CHAINS) if self.batched else function
+
+    def lift_in_turn(self, function: Callable) -> Callable:
+        """A function of one chain as one of all, one chain after the other."""
+        return partial(lax.map, function) if self.batched else function
+
+    def with_axis(self, state: Any) -> Any:
+        """A state with a leading axis of chains."""
+        return state if self.batched else jax.tree.map(lambda x: x[None], state)
+
+    def as_it_was(self, state: Any) -> Any:
+        """A state with a leading axis, without it where chains have none."""
+        return state if self.batched else jax.tree.map(lambda x: x[0], state)
+
+    # ------------------------------------------------------------------ draws
+
+    def sampled(self, state: Any) -> tuple[Any, Any]:
+        """A draw of the kernel's own sampler, and its steps."""
+        energy, telling = self.estimator(), None
+        jumping: Jumping | None = None
+        if self.known and self.several:
+            if not self.draws.exact:
+                telling = self.estimator(tells_noise=True)
+            steps = jnp.ravel(state.sampler.chain.steps)[0]
+            share = self.parts.jumps.exact if self.draws.exact else self.parts.jumps.noisy
+            jumping = jumps_of_a_draw(self.known, steps, self.parts.num_steps, share)
+
+        def of_chain(chain: Any) -> Any:
+            tells = telling and telling(chain.warmup)
+            return self.draws.sampled(chain, energy(chain.warmup), jumping, tells)
+
+        return self.lift(of_chain)(state)
+
+    def measured(self, state: Any, descends: Any) -> Any:
+        """A draw of descent, tuning or settling."""
+        return self.draws.measured_of_all(self.plan, self.lift, self.estimator(), state, descends)
+
+    def rescued(self, before: Any, after: Any) -> Any:
+        """The states after a draw of descent, without chains whose descent has led nowhere."""
+        return rescue(self.plan, before, after) if self.batched else after
+
+    def warmed_up(self, state: Any, trace: Any) -> Any:
+        """The states after a draw of the sampler in the warm-up, with what it teaches."""
+        return self.lift(partial(self.draws.end_warmup_draw, self.plan))(state, trace)
+
+    def kept(self, state: Any, trace: Any) -> Any:
+        """The states after a draw that is kept."""
+        return self.lift(self.draws.end_kept_draw)(state, trace)
+
+    # ------------------------------------------------------------------ anchors
+
+    def placed(self, before: Any, after: Any) -> Any:
+        """The states after a measured draw, with the first anchor where a stage ends."""
+        parts = self.parts
+        around = self.plan, parts.source, parts.method, self.potential
+        return place_anchor(*around, self.lift_in_turn, before, after)
+
+    def follow(self, state: Any) -> Any:
+        """The states after a draw, with a further anchor where noise asks for one."""
+        parts = self.parts
+        around = self.plan, parts.source, parts.method, self.potential
+        return self.as_it_was(follow(*around, self.with_axis(state), self.known))
+
+    def mean_of_stage(self, state: Any) -> jax.Array:
+        """The mean position of each chain over the stage of measured moves so far."""
+        return self.lift(lambda tuning: tuning.mean_position)(state.warmup.tuning)
+
+    def noted(self, state: Any) -> tuple[Any, jax.Array]:
+        """The states after a draw of the warm-up, and whether noise asks for an anchor."""
+        after, asks = noted(self.plan, self.parts.method, self.with_axis(state), self.known)
+        return self.as_it_was(after), asks
+
+    def followed(self, state: Any) -> Any:
+        """The states with less noise, where it asks for that."""
+        around = self.plan, self.parts.source, self.parts.method, self.potential
+        return self.as_it_was(followed(*around, self.with_axis(state), self.known))
+
+    def anchored(self, state: Any, mean: jax.Array, descended: bool) -> Any:
+        """The states with the anchors that are placed where a stage ends."""
+        of_each = jnp.broadcast_to(descended, jnp.shape(state.warmup.iteration))
+        place = partial(anchored, self.parts.source, self.parts.method, self.potential)
+        return self.lift_in_turn(place)((state, mean, of_each))
+
+    def suited(self, state: Any) -> Any:
+        """The states before a draw of the warm-up, with steps that suit the modes.
+
+        So it is once step sizes have been searched for.
+        """
+        known = self.known
+        if not (known and self.several and self.parts.scaling.is_found):
+            return state
+        after = self.with_axis(state)
+        warmup = after.warmup
+        iteration, length = warmup.iteration[0], warmup.length[0]
+        number = self.plan.progress(iteration, length).number
+        due = (iteration < length) & (number > self.plan.last(TUNE))
+        jumps = jax.tree.map(lambda n: n.sum(0), warmup.jumps)
+        temperature = self.parts.temperature(after.sampler.chain.steps[0])
+
+        def suited(tuning: Tuning) -> Tuning:
+            return suited_to_modes(tuning, known, jumps, temperature)
+
+        tuning = lax.cond(due, jax.vmap(suited), lambda x: x, warmup.tuning)
+        return self.as_it_was(after._replace(warmup=warmup._replace(tuning=tuning)))
+
+    # ------------------------------------------------------------------ modes
+
+    def asked(self, is_answered: Any = True) -> FoundModes | tuple[()]:
+        """The modes after a draw: each of them asks for an anchor once.
+
+        Args:
+            is_answered: whether that has been looked at. Defaults to True.
+        """
+        if not self.known:
+            return self.known
+        noise = self.known.noise
+        noise = jnp.where(is_answered, noise.at[jnp.argmax(noise)].set(0.0), noise)
+        return self.known._replace(noise=noise)
+
+    def relabelling(self) -> Relabel | None:
+        """Gives a position other labels; None where the model has none."""
+        return None if self.potential is None else relabelling_of(self.potential, self.like)
+
+    def searched(self, known: Any, due: Any, state: Any) -> FoundModes:
+        """The modes that are known after a search from where the chains are, if it is due."""
+        parts = self.parts
+        telling = None if self.draws.exact else self.estimator(tells_noise=True)
+        energies = self.estimator(tells_noise=False), telling
+        around = parts.method, parts.temperature, *energies, self.relabelling()
+        return search(*around, known, due, self.with_axis(state))
+
+    def searches_every(self, length: Any) -> Any:
+        """The number of draws from one search to the next in a warm-up of this length."""
+        return searches_every(length, self.relabelling(), self.parts.num_steps)
+
+    def join(self, state: Any, known: FoundModes | tuple[()]) -> Any:
+        """The state with the modes in it."""
+        return _with_modes(state, known) if known else state
+
+
+def _with_modes(state: Any, modes: Any) -> Any:
+    return state._replace(warmup=state.warmup._replace(modes=modes))
