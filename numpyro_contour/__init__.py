@@ -22,7 +22,7 @@ from numpyro_contour.kernels.sghmc import SGHMC
 from numpyro_contour.kernels.sgld import SGLD
 from numpyro_contour.kernels.sgnht import SGNHT
 from numpyro_contour.models.disk.on_disk import on_disk
-from numpyro_contour.models.training import step_key, training
+from numpyro_contour.models.module_state import step_key, training
 from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.output.lazy_numpyro import attach_submodules
 from numpyro_contour.schedules import epoch_schedule, robbins_monro
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from numpyro_contour.output.diagnose import diagnose
     from numpyro_contour.output.expectation import Expectation, expectation
     from numpyro_contour.output.inference_data import to_inference_data
-    from numpyro_contour.output.predictive import predictive
-    from numpyro_contour.output.predictive_mean import predictive_mean
+    from numpyro_contour.output.predictive import predictive, predictive_mean
     from numpyro_contour.output.resample import resample
     from numpyro_contour.output.run_stored import run_stored
     from numpyro_contour.output.summary import print_summary, summary

@@ -1192,7 +1192,7 @@ MUTANTS = [
         "kernels/test_adjusted_kernels.py",
     ),
     Mutant(
-        "curvature_checks:curvature",
+        "step_checks:curvature",
         "figure > limit",
         "figure > _UNSTABLE",
         "runs/test_curvature.py",
@@ -1225,7 +1225,7 @@ MUTANTS = [
     ),
     Mutant("_below", "evidence.lower - evidence.typical", "evidence.typical", "diagnosis"),
     Mutant(
-        "record_checks:record",
+        "weight_checks:record",
         'if evidence.settings.get("resampled"):',
         'if evidence.settings.get("nothing"):',
         "diagnosis",

@@ -11,8 +11,7 @@ from benchmarks.barriers.gaussians import at_first, two_normals
 from benchmarks.shared.experiment import Experiment
 from benchmarks.shared.tables import crossings, markdown_table
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.climbing import climbing
-from numpyro_contour.core.samplers.steps_by_height import initial_steps
+from numpyro_contour.core.samplers.climbing import climbing, initial_steps
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.diagnostics import kish_share
 from numpyro_contour.schedules import Constant, robbins_monro

@@ -6,8 +6,11 @@ import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import Verdict, unknown, verdict
-from numpyro_contour.statistics.flatness import noise_in_bins
-from numpyro_contour.statistics.noise import noise_at_energies, noise_at_energies_text
+from numpyro_contour.statistics.flatness import (
+    noise_at_energies,
+    noise_at_energies_text,
+    noise_in_bins,
+)
 
 # Noise that is wider blurs bins and is no longer the small correction that weights allow for.
 _MOST_BINS = 3.0

@@ -82,3 +82,17 @@ def flatness(evidence: Evidence) -> list[Verdict]:
         "visited alike."
     )
     return [verdict("flatness", np.nanmean(flat), 0.0, False, words, "")]
+
+
+def record(evidence: Evidence) -> list[Verdict]:
+    """Draws without the rest of their run tell too little, however good they look."""
+    if evidence.settings.get("resampled"):
+        why = "The draws were resampled, and what their run has told of itself was left behind."
+    elif "kernel" not in evidence.settings and "inference_library" in evidence.settings:
+        why = (
+            "`az.from_numpyro` takes the draws alone: neither the warm-up, the energy partition "
+            "nor the energies over all rows could be checked."
+        )
+    else:
+        return []
+    return [unknown("record", f"{why} Hand over the MCMC, or what `to_inference_data` returns.")]

@@ -13,7 +13,7 @@ from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.energies.clusters import Clusters
 from numpyro_contour.models.all_rows import FullData, along
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.models.pieces import Pieces
+from numpyro_contour.models.plates import Pieces
 from numpyro_contour.models.row_terms import terms_outside
 
 # Rows that a pass over all of them takes at once: they have few columns.

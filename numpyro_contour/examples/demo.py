@@ -16,8 +16,7 @@ from jax import random
 
 from numpyro_contour import diagnose, to_inference_data
 from numpyro_contour.examples import demo_nine_modes, demo_rows
-from numpyro_contour.examples.demo_figures import save_figure, save_warmup
-from numpyro_contour.examples.demo_runs import describe_report
+from numpyro_contour.examples.demo_runs import describe_report, save_figure, save_warmup
 
 
 def main(argv: Sequence[str] | None = None) -> None:

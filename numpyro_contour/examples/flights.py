@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.examples.archives import cache_folder, download, keep
-from numpyro_contour.examples.datasets import read_columns
+from numpyro_contour.examples.datasets import cache_folder, download, keep, read_columns
 
 URL = "https://registry.npmjs.org/vega-datasets/-/vega-datasets-3.2.1.tgz"
 SHA256 = "6f72fda460a9863fae5fcb32f85bcd49e1761fdea6dc6cf9f4962472881cc5a3"

@@ -14,9 +14,8 @@ from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, log_ps
 from numpyro_contour.core.samplers.known_modes import Modes, cell, standardised
 from numpyro_contour.energies.clusters import Clusters
 from numpyro_contour.kernels.kernel import Kernel
-from numpyro_contour.kernels.methods.contour_state import ContourState
-from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
-from numpyro_contour.kernels.methods.weight_site import NAME as WEIGHT_SITE
+from numpyro_contour.kernels.methods.contour_state import NAME as WEIGHT_SITE
+from numpyro_contour.kernels.methods.contour_state import ContourState, log_flattening_at
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.warmup.stages.relaxation_times import RelaxationTimes, relaxation_times
 

@@ -16,7 +16,7 @@ from numpyro.infer.mcmc import MCMCKernel
 from numpyro.util import is_prng_key
 
 from numpyro_contour.core.arrays.decentred import Decentred
-from numpyro_contour.core.arrays.decompositions import eigh
+from numpyro_contour.core.arrays.factors import eigh
 from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.energies.source import EnergySource
 from numpyro_contour.kernels.kernel import Kernel

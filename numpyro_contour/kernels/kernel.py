@@ -21,9 +21,9 @@ from numpyro.util import is_prng_key
 from numpyro_contour import checks
 from numpyro_contour.core.samplers.window import DRAWS
 from numpyro_contour.energies.source import EnergySource
+from numpyro_contour.kernels.methods.contour_state import of_sites
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
-from numpyro_contour.kernels.methods.weight_site import of_sites
 from numpyro_contour.kernels.parts.draws import ChainDraws
 from numpyro_contour.kernels.parts.jumping import check_jumps, with_no_modes
 from numpyro_contour.kernels.parts.moves import Moves, langevin_moves

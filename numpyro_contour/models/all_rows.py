@@ -16,9 +16,8 @@ from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.models.either_mode import values_and_gradient
 from numpyro_contour.models.jaxprs import result_bytes
 from numpyro_contour.models.local_rows import Part, by_parts, number_of_parts, on_part
-from numpyro_contour.models.minibatch_variance import Group, minibatch_variance, needed_marginals
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.models.pieces import Pieces
+from numpyro_contour.models.plates import Group, Pieces, minibatch_variance, needed_marginals
 from numpyro_contour.models.row_terms import row_energies, terms_outside
 
 #: Memory that a pass over all rows may take, in bytes.

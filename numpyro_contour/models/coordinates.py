@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 import numpyro
 from jax import random
-from numpyro.distributions import biject_to
+from numpyro.distributions import biject_to, constraints
+from numpyro.distributions.constraints import Constraint
 from numpyro.infer.util import constrain_fn
 
 from numpyro_contour.core.arrays.decentred import Centring, Decentred
@@ -132,3 +134,41 @@ def constrained(potential: ModelPotential, position: dict) -> dict[str, jax.Arra
         return_deterministic=True,
     )
     return {name: value for name, value in values.items() if name not in partial | {IDLE}}
+
+
+# NumPyro names these instances, but not their classes.
+_INDEPENDENT = type(constraints.independent(constraints.positive, 1))
+_POSITIVE = tuple(
+    type(one)
+    for one in (
+        constraints.positive,
+        constraints.nonnegative,
+        constraints.softplus_positive,
+        constraints.greater_than(0.0),
+        constraints.greater_than_eq(0.0),
+    )
+)
+
+
+def scales_of(potential: ModelPotential, like: dict) -> np.ndarray | None:
+    """Coordinates of sites whose values are positive, such as standard deviations.
+
+    Args:
+        potential: the potential energy of the model.
+        like: an unconstrained position of the model.
+
+    Returns:
+        A mask (d,) of the coordinates of `ravel`; None where all are of that kind, or none is.
+    """
+    positive = {name for name, support in potential.latent.items() if _is_positive(support)}
+    paths, _ = jax.tree_util.tree_flatten_with_path(like)
+    masks = [np.full(np.size(leaf), path[0].key in positive) for path, leaf in paths]
+    mask = np.concatenate(masks)
+    return mask if mask.any() and not mask.all() else None
+
+
+def _is_positive(support: Constraint) -> bool:
+    # The transform of a support would do: it computes with bounds, which may be gone with a trace.
+    while isinstance(support, _INDEPENDENT):
+        support = support.base_constraint
+    return isinstance(support, _POSITIVE)

@@ -36,17 +36,17 @@ from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.loc_scale import decentred_sites
 from numpyro_contour.models.local_rows import Part, by_parts, on_part
+from numpyro_contour.models.module_state import check_training, in_training
 from numpyro_contour.models.nothing_to_sample import WithIdleCoordinate, has_nothing_to_sample
-from numpyro_contour.models.pieces import Pieces
 from numpyro_contour.models.plate_search import find_subsample_plates
 from numpyro_contour.models.plates import (
     STEP_KEY,
     MinibatchSize,
+    Pieces,
     SubsamplePlates,
     subsampled_plates_of,
 )
 from numpyro_contour.models.seeds import constant_seed
-from numpyro_contour.models.training import check_training, in_training
 
 #: among the indices of plates, the rows of arrays that stay on disk, in the order of
 #: `ModelPotential.reads`, where they were read with the indices

@@ -6,9 +6,11 @@ replacement, in time proportional to the minibatch, and a handler gives them to 
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -133,3 +135,106 @@ def check_minibatch_size(value: MinibatchSize) -> MinibatchSize:
             for name, n in value.items()
         }
     return checks.integer("minibatch_size", value, at_least=1)
+
+
+class Pieces(NamedTuple):
+    """The rows of a group of plates, cut into pieces of one shape."""
+
+    group: tuple[str, ...]
+    sizes: tuple[int, ...]
+    #: rows of each plate in a piece
+    lengths: tuple[int, ...]
+    #: pieces along each plate
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, group: tuple[str, ...], sizes: list[int], at_once: int) -> Pieces:
+        """Pieces of at most so many combinations of rows."""
+        lengths, counts = [], []
+        for size in sizes:
+            count = -(-size // max(1, min(size, at_once)))
+            length = -(-size // count)
+            at_once //= length
+            lengths.append(length)
+            counts.append(count)
+        return cls(group, tuple(sizes), tuple(lengths), tuple(counts))
+
+    def at(self, number: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+        """The rows of each plate in a piece, and which of their combinations count."""
+        rows, counted = {}, jnp.ones((), bool)
+        for name, size, length, count in zip(self.group, self.sizes, self.lengths, self.counts):
+            number, place = number // count, number % count
+            places = place * length + jnp.arange(length)
+            rows[name] = jnp.minimum(places, size - 1)
+            counted = counted[..., None] & (places < size)
+        return rows, counted
+
+    def fold(self, add_piece: Callable, carry: Any) -> Any:
+        """The pieces taken one after the other: `add_piece(carry, piece) -> carry`."""
+        numbers = jnp.arange(math.prod(self.counts), dtype=jnp.int32)
+        if len(numbers) == 1:
+            return add_piece(carry, self.at(numbers[0]))
+        return lax.scan(lambda c, n: (add_piece(c, self.at(n)), None), carry, numbers)[0]
+
+
+Group = tuple[str, ...]
+#: sums of the rows' energies over the plates that are not named, for names of a group's plates
+Marginals = Mapping[Group, jax.Array]
+
+
+def subsets(group: Group) -> list[Group]:
+    """The subsets of a group in its order, the empty one first, the group itself last."""
+    return [s for n in range(len(group) + 1) for s in itertools.combinations(group, n)]
+
+
+def needed_marginals(group: Group, groups: tuple[Group, ...]) -> list[Group]:
+    """The sums that `minibatch_variance` takes of a group's rows."""
+    inside_another = any(set(group) < set(other) for other in groups)
+    return subsets(group) if inside_another else subsets(group)[:-1]
+
+
+def minibatch_variance(
+    plates: SubsamplePlates,
+    marginals: Mapping[Group, Marginals],
+    squares: Mapping[Group, jax.Array],
+) -> jax.Array:
+    r"""The variance of an energy estimated from rows that are drawn with replacement.
+
+    .. math:: \mathrm{Var} = \sum_{T \neq \emptyset} \prod_{p \in T} \frac{N_p^2}{n_p}
+              \sum_{S \subseteq T} (-1)^{|T \setminus S|} \overline{m_S^2}
+
+    over the sets T of plates, with :math:`m_S` the mean energy over the other plates of T, of
+    all rows that lie inside T. For one plate it is :math:`N^2 / n` times the variance of its rows.
+    Rows of nested plates, drawn as the product of their plates' rows, are not independent, and
+    this is their analysis of variance.
+
+    Args:
+        plates: sizes and minibatch sizes.
+        marginals: for each group of rows, its `needed_marginals`.
+        squares: the sum of squares of each group's rows.
+
+    Source: Hoeffding (1948), section 5, for the decomposition.
+    """
+    sizes = {name: size for name, (size, _) in plates.sizes.items()}
+    groups = [group for group in marginals if group]
+    variance = jnp.zeros((), jnp.result_type(float))
+    for inside in dict.fromkeys(t for group in groups for t in subsets(group) if t):
+        around = [group for group in groups if set(inside) <= set(group)]
+        count = math.prod(sizes[name] for name in inside)
+        if around == [inside]:
+            sums = marginals[inside]
+            squared = {
+                s: jnp.mean((sums[s] * (math.prod(sizes[p] for p in s) / count)) ** 2)
+                for s in subsets(inside)[:-1]
+            }
+            squared[inside] = squares[inside] / count
+        else:
+            energies = sum(marginals[group][inside] for group in around)
+            squared = {}
+            for s in subsets(inside):
+                axes = tuple(i for i, name in enumerate(inside) if name not in s)
+                squared[s] = jnp.mean(jnp.mean(energies, axes) ** 2)
+        component = sum((-1) ** (len(inside) - len(s)) * x for s, x in squared.items())
+        rows = math.prod(plates.sizes[name][1] for name in inside)
+        variance += count**2 / rows * jnp.maximum(component, 0.0)
+    return variance

@@ -12,11 +12,9 @@ from jax import lax
 
 from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.samplers.chain import Evaluation
-from numpyro_contour.core.samplers.known_modes import Modes, no_modes, standardised, times
-from numpyro_contour.core.samplers.one_coordinate import sides
+from numpyro_contour.core.samplers.known_modes import Modes, no_modes, sides, standardised, times
 from numpyro_contour.modes.copies import APART, SAME, next_to
-from numpyro_contour.modes.places import Place
-from numpyro_contour.modes.way_down import MOST_FULL_SHAPE, Shape
+from numpyro_contour.modes.way_down import MOST_FULL_SHAPE, Place, Shape
 
 # Slots for modes: counts of tries take their square, and shapes that of the coordinates.
 _SLOTS, _SLOTS_OF_MANY, _MANY = 32, 16, 20

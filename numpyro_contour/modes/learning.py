@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from numpyro_contour.core.arrays.decompositions import eigh, inverse
-from numpyro_contour.core.arrays.factors import LowRank, displacement
+from numpyro_contour.core.arrays.factors import LowRank, displacement, eigh, inverse
 from numpyro_contour.modes.mode_shapes import (
     TAILS,
     ModeShapes,

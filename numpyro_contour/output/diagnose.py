@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from numpyro_contour.diagnosis.report import Report
-from numpyro_contour.output.chosen_chains import report_on
 from numpyro_contour.output.groups_of_run import groups_of, report_of_run
 from numpyro_contour.output.resample import groups_of_run
+from numpyro_contour.output.weighted_samples import report_on
 from numpyro_contour.runs.finished_run import FinishedRun, is_mcmc
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numpyro_contour.output.chosen_chains import Chains
 from numpyro_contour.output.resample import added_later, weighted_groups, where_to_add
+from numpyro_contour.output.weighted_samples import Chains
 from numpyro_contour.statistics import errors
 from numpyro_contour.statistics.blocks import Block, in_blocks
 from numpyro_contour.statistics.estimates import checked

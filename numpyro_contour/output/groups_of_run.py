@@ -14,16 +14,15 @@ import xarray as xr
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.diagnosis.report import Report
-from numpyro_contour.output.chosen_chains import report_on
+from numpyro_contour.output.weighted_samples import report_on
 from numpyro_contour.runs.curvature import curvature
 from numpyro_contour.runs.draw_weights import weights_of_run
 from numpyro_contour.runs.equipartition import equipartition
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.gradient_along_lines import gradient_along_lines
-from numpyro_contour.runs.groups import attributes, run_groups
+from numpyro_contour.runs.groups import attributes, model_of_observations, run_groups
 from numpyro_contour.runs.log_likelihood import log_likelihoods
 from numpyro_contour.runs.modes_group import modes_dataset, search_dataset
-from numpyro_contour.runs.observed import model_of_observations
 from numpyro_contour.statistics.arviz_versions import RunAdapter, to_datasets
 
 Result = TypeVar("Result")

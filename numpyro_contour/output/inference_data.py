@@ -10,10 +10,9 @@ import arviz as az
 import xarray as xr
 from numpyro.infer import MCMC
 
-from numpyro_contour.output.checks_of_stored import storable
 from numpyro_contour.output.equal_weights import with_equal_weights
 from numpyro_contour.output.groups_of_run import groups_with_warning
-from numpyro_contour.output.stored_groups import groups_of_stores, names_stores
+from numpyro_contour.output.stored_groups import groups_of_stores, names_stores, storable
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.arviz_versions import from_datasets
 

@@ -10,10 +10,10 @@ import xarray as xr
 
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
-from numpyro_contour.output.chosen_chains import Chains, chosen
 from numpyro_contour.output.equal_weights import PREFIX, draws_taken, weighted_of, weights_of
 from numpyro_contour.output.groups_of_run import groups_with_warning
 from numpyro_contour.output.stored_groups import groups_of_stores, names_stores
+from numpyro_contour.output.weighted_samples import Chains, chosen
 from numpyro_contour.runs.finished_run import FinishedRun, is_mcmc
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 from numpyro_contour.statistics.resampling import METHODS

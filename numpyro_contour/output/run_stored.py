@@ -18,15 +18,13 @@ from tqdm.auto import tqdm
 from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.hosts import everywhere
-from numpyro_contour.output.checks_of_stored import checks_of
-from numpyro_contour.output.stored_groups import checks_in
+from numpyro_contour.output.stored_groups import checks_in, checks_of
 from numpyro_contour.runs.energies_over_all_rows import FullEnergies
 from numpyro_contour.runs.finished_run import computed_from, hand_over, require_kernel
 from numpyro_contour.runs.stored.identity import differences, identity
 from numpyro_contour.runs.stored.lazy_states import LazyStates
-from numpyro_contour.runs.stored.lock import locked
 from numpyro_contour.runs.stored.one_segment import FULL_ENERGY, FULL_NOISE, SegmentStats
-from numpyro_contour.runs.stored.processes import by_the_first, of_the_first, writes
+from numpyro_contour.runs.stored.processes import by_the_first, locked, of_the_first, writes
 from numpyro_contour.runs.stored.rounded import TYPES
 from numpyro_contour.runs.stored.segments import Segments, first_state
 from numpyro_contour.runs.stored.state_bytes import from_bytes, to_bytes

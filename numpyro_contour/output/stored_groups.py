@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray.backends import BackendArray
+from xarray.core import indexing
 
 from numpyro_contour.checks import warn_user
-from numpyro_contour.output.stored_draws import variable_of
-from numpyro_contour.runs.draw_temperatures import are_final
+from numpyro_contour.output.equal_weights import is_weighted
+from numpyro_contour.output.groups_of_run import groups_of
+from numpyro_contour.runs.draw_weights import are_final
+from numpyro_contour.runs.energies_over_all_rows import FullEnergies
 from numpyro_contour.runs.groups import acceptance_rate, add_swaps, diverging
 from numpyro_contour.runs.stored.identity import differences
+from numpyro_contour.runs.stored.lazy_states import chosen_states
 from numpyro_contour.runs.stored.one_segment import (
     FULL_ENERGY,
     FULL_NOISE,
     LOWEST_TEMPERATURE,
+    SegmentStats,
 )
 from numpyro_contour.runs.stored.store import RunStore
 from numpyro_contour.statistics.mode_shares import mode_shares
@@ -195,3 +202,80 @@ def _with_masses(modes: xr.Dataset, labels: np.ndarray, log_weights: np.ndarray)
         mass_mcse=(("mode",), found.mcse),
         mass_by_chain=(("chain", "mode"), found.of_chains),
     )
+
+
+class StoredDraws(BackendArray):
+    """The draws of a stored run by name, as many as there were when it was opened."""
+
+    def __init__(self, store: RunStore, name: str):
+        self._store, self._name = store, name
+        self.shape, self.dtype = store.layout(name)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """Parts of the array."""
+        support = indexing.IndexingSupport.OUTER
+        return indexing.explicit_indexing_adapter(key, self.shape, support, self._part)
+
+    def _part(self, key: tuple) -> np.ndarray:
+        # While the run goes on the array in the store may be longer.
+        ends = [
+            slice(*k.indices(n)) if isinstance(k, slice) else k for k, n in zip(key, self.shape)
+        ]
+        return self._store.part(self._name, tuple(ends))
+
+
+def variable_of(store: RunStore, name: str) -> xr.Variable:
+    """An array (chains, draws, ...) of a store that is not read yet."""
+    array = StoredDraws(store, name)
+    of_variable = name.split("/", 1)[1]
+    rest = [f"{of_variable}_dim_{i}" for i in range(len(array.shape) - 2)]
+    return xr.Variable(("chain", "draw", *rest), indexing.LazilyIndexedArray(array))
+
+
+# Draws of each chain that are looked at: memory does not grow with the length of the run.
+_DRAWS = 2000
+# Observations that are stored beside the draws.
+_OBSERVED = 10_000_000
+
+
+def checks_of(
+    store: RunStore,
+    stats: SegmentStats,
+    layout: Mapping[str, Any],
+    state: Any,
+    quickly: bool = False,
+) -> dict[str, xr.Dataset]:
+    """The groups without draws, from at most 2,000 draws of each chain, evenly spaced.
+
+    Args:
+        store: the store of the run.
+        stats: what makes a finished run of some of its draws.
+        layout: what is collected of a draw.
+        state: the last state.
+        quickly: without what programs are compiled for. Defaults to False.
+    """
+    kept = store.progress.kept
+    stride = -(-kept // _DRAWS)
+    numbers = np.arange((kept - 1) % stride, kept, stride)  # the last one, and back from there
+    run = stats.run_of(state, chosen_states(store, layout, numbers))
+    run = replace(run, thinning=run.thinning * stride)
+    if FULL_ENERGY in store.names("stats"):
+        found = (store.chosen(f"stats/{name}", numbers) for name in (FULL_ENERGY, FULL_NOISE))
+        run.computed["full_energies"] = FullEnergies(*found)
+    groups = groups_of(run, quickly=quickly)
+    kept_groups = {"layout": _layout(groups["posterior"])}
+    for name, group in groups.items():
+        if not is_weighted(name, group) and group.nbytes <= _OBSERVED * 8:
+            kept_groups[name] = group
+    return {name: storable(group) for name, group in kept_groups.items()}
+
+
+def storable(group: xr.Dataset) -> xr.Dataset:
+    """Names of coordinates as objects: Zarr has no specification for strings of fixed length."""
+    names = {name: c for name, c in group.coords.items() if c.dtype.kind == "U"}
+    return group.assign_coords({name: c.astype(object) for name, c in names.items()})
+
+
+def _layout(draws: xr.Dataset) -> xr.Dataset:
+    """The first draw, with the names of all dimensions and the attributes."""
+    return draws.isel(chain=[0], draw=[0])

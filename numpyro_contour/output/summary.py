@@ -14,10 +14,9 @@ from numpyro.infer import MCMC
 
 from numpyro_contour import checks, diagnostics
 from numpyro_contour.checks import warn_user
-from numpyro_contour.output.chosen_chains import Chains, chosen_places
 from numpyro_contour.output.equal_weights import weights_of
 from numpyro_contour.output.resample import added_later, resample, weighted_groups, where_to_add
-from numpyro_contour.output.weighted_samples import weighted_samples
+from numpyro_contour.output.weighted_samples import Chains, chosen_places, weighted_samples
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.warmup_group import noise_text
 from numpyro_contour.statistics import errors

@@ -12,11 +12,10 @@ from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import plot_marginals
 from numpyro_contour.plots.mode_occupancy import plot_mode_occupancy
 from numpyro_contour.plots.modes import plot_modes
-from numpyro_contour.plots.pair import plot_pair
+from numpyro_contour.plots.pair import plot_pair, plot_weighted_draws
 from numpyro_contour.plots.predictions import plot_predictions
 from numpyro_contour.plots.theta_trace import plot_theta_trace
 from numpyro_contour.plots.warmup import plot_warmup
-from numpyro_contour.plots.weighted_draws import plot_weighted_draws
 from numpyro_contour.plots.weights import plot_weights
 
 __all__ = [

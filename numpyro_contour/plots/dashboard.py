@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.output.chosen_chains import report_on
 from numpyro_contour.output.equal_weights import weights_of
 from numpyro_contour.output.inference_data import to_inference_data
 from numpyro_contour.output.resample import groups_of_run
+from numpyro_contour.output.weighted_samples import report_on
 from numpyro_contour.plots.energy_histogram import plot_energy_histogram
 from numpyro_contour.plots.energy_trace import plot_energy_trace
 from numpyro_contour.plots.marginals import draw_marginals

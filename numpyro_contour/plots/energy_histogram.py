@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.plots.energy_bins import common_edges, joined_edges, spread
 from numpyro_contour.plots.shared import (
     Figsize,
     bin_edges,
+    common_edges,
     contour_evidence,
+    joined_edges,
     legend_inside,
     one_axes,
+    spread,
 )
 
 if TYPE_CHECKING:

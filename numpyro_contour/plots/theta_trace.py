@@ -9,7 +9,6 @@ import numpy as np
 
 from numpyro_contour import checks
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.plots.energy_bins import spread
 from numpyro_contour.plots.shared import (
     Figsize,
     bin_edges,
@@ -17,6 +16,7 @@ from numpyro_contour.plots.shared import (
     draw_numbers,
     legend_beside,
     one_axes,
+    spread,
 )
 
 if TYPE_CHECKING:

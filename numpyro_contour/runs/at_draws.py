@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -119,3 +119,17 @@ def unconstrained(potential: ModelPotential, values: dict, like: dict) -> dict[s
     )
     z = {name: biject_to(sites[name]["fn"].support).inv(x) for name, x in latent.items()}
     return decentred(potential, z, getattr(like, "centring", None))
+
+
+def chunks(draws: int, at_once: int) -> Iterator[slice]:
+    """Slices of one length, so that they share a compilation; the last one reaches back.
+
+    Example:
+        >>> from numpyro_contour.runs.at_draws import chunks
+        >>> [(rows.start, rows.stop) for rows in chunks(7, 3)]
+        [(0, 3), (3, 6), (4, 7)]
+    """
+    length = min(draws, at_once)
+    for begin in range(0, draws, length):
+        start = min(begin, draws - length)
+        yield slice(start, start + length)

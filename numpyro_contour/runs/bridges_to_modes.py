@@ -13,7 +13,7 @@ import numpy as np
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.compensated_sums import Sum
 from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
-from numpyro_contour.runs.draw_temperatures import final_temperature
+from numpyro_contour.runs.draw_weights import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.known_modes import KnownModes
 from numpyro_contour.statistics.bridges import bridge, shares

@@ -19,7 +19,7 @@ from jax import lax, random
 
 from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
-from numpyro_contour.runs.draw_temperatures import final_temperature
+from numpyro_contour.runs.draw_weights import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 
 # Draws of a chain: so many of the lowest energies, and as many of even weight; fewer where all

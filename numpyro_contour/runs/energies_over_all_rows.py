@@ -15,13 +15,13 @@ from tqdm.auto import tqdm
 
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.core.arrays.vectors import ravel
-from numpyro_contour.energies import choice as estimators
+from numpyro_contour.energies import choice
 from numpyro_contour.energies.anchors import Anchors, nearest
 from numpyro_contour.energies.clusters import Clusters
 from numpyro_contour.energies.data_expansion import remainders
 from numpyro_contour.models.all_rows import Reference
 from numpyro_contour.models.jit_on_data import JittedOnData
-from numpyro_contour.runs.chunks import chunks
+from numpyro_contour.runs.at_draws import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
 
 # Evaluations of the user's noisy potential from which its noise at a draw is estimated.
@@ -78,7 +78,7 @@ def _positions(run: FinishedRun) -> np.ndarray:
 def _evaluation(run: FinishedRun) -> tuple[Callable, int]:
     """`(server, positions) -> (energies, noise)`, and for how many positions at once."""
     if callable(run.energy_estimator):
-        return _of_callable(run, estimators.of_callable(run.energy_estimator, run.like))
+        return _of_callable(run, choice.of_callable(run.energy_estimator, run.like))
     anchors = run.anchors
     one = _reference(anchors, _Server(0, 0, True)) if anchors else None
     data = run.model_args, run.model_kwargs
@@ -147,7 +147,7 @@ def _by_anchor(
         yield _Server(chain, slot, inside), served
 
 
-def _of_callable(run: FinishedRun, noisy: estimators.Estimator) -> tuple[Callable, int]:
+def _of_callable(run: FinishedRun, noisy: choice.Estimator) -> tuple[Callable, int]:
     """The user's own noisy potential: repeated evaluations estimate its noise at a draw."""
     exact = run.exact_energy()
 

@@ -19,7 +19,7 @@ import xarray as xr
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
-from numpyro_contour.runs.draw_temperatures import final_temperature
+from numpyro_contour.runs.draw_weights import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.blocks import Block
 from numpyro_contour.statistics.errors import mcse_of_mean

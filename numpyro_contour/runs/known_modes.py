@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from numpyro_contour.runs.at_draws import AtDraws, EnergyAndGradient
-from numpyro_contour.runs.draw_temperatures import final_temperature
+from numpyro_contour.runs.draw_weights import final_temperature
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.jumping_run import JumpingRun
 

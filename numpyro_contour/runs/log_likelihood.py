@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -16,8 +17,7 @@ from numpyro_contour.models.handlers import subsample_rows
 from numpyro_contour.models.indexable_arrays import indexable
 from numpyro_contour.models.jit_on_data import JittedOnData
 from numpyro_contour.models.module_state import State
-from numpyro_contour.runs.axes_of_rows import axes_of_rows
-from numpyro_contour.runs.chunks import chunks
+from numpyro_contour.runs.at_draws import chunks
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.module_states import after_training, latent, module_states
 
@@ -86,4 +86,22 @@ def log_likelihoods(run: FinishedRun) -> dict[str, np.ndarray]:
                 result[name][tuple(place)] = site
     return {
         name: site.reshape(run.num_chains, -1, *site.shape[1:]) for name, site in result.items()
+    }
+
+
+def axes_of_rows(some: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, int]:
+    """The axis of each array along which rows are, by its shapes for some rows and for all.
+
+    Args:
+        some: arrays or shapes by name, of some rows.
+        whole: those of all rows.
+
+    Returns:
+        Axes by name, without the arrays that do not depend on the number of rows.
+    """
+    return {
+        name: axis
+        for name, site in whole.items()
+        for axis, (n, size) in enumerate(zip(some[name].shape, site.shape))
+        if n != size
     }

@@ -13,8 +13,7 @@ from tqdm.auto import tqdm
 
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.models.jit_on_data import JittedOnData
-from numpyro_contour.models.module_state import State, state_over_all_rows, with_state
-from numpyro_contour.models.training import in_training
+from numpyro_contour.models.module_state import State, in_training, state_over_all_rows, with_state
 from numpyro_contour.runs.finished_run import FinishedRun
 
 # Seconds after which a progress bar appears.

@@ -11,7 +11,7 @@ import xarray as xr
 from numpyro_contour.core.arrays.factors import LowRank, diagonal, inverse_transposed
 from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.finished_run import FinishedRun
-from numpyro_contour.statistics.noise import noise_at_energies, noise_at_energies_text
+from numpyro_contour.statistics.flatness import noise_at_energies, noise_at_energies_text
 from numpyro_contour.warmup.stages.flatten import SD_RANGE
 from numpyro_contour.warmup.stages.tuning import Tuning
 

@@ -5,10 +5,9 @@ import pytest
 import xarray as xr
 
 from numpyro_contour.core.arrays.decentred import ENDING
-from numpyro_contour.diagnosis.causes import explained
+from numpyro_contour.diagnosis.causes import correlations, explained, rank_correlation, slowdown
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.diagnosis.report import verdict
-from numpyro_contour.statistics.dependence import correlations, rank_correlation, slowdown
 
 SHAPE = (4, 500)
 SLOW = [

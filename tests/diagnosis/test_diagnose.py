@@ -14,11 +14,10 @@ from tiers import in_second_tier, in_third_tier
 from numpyro_contour import diagnose, resample, to_inference_data
 from numpyro_contour.diagnosis import (
     chain_checks,
+    flattening_checks,
     mixing_checks,
     noise_checks,
-    partition_checks,
     step_checks,
-    theta_checks,
     warmup_checks,
     weight_checks,
 )
@@ -172,10 +171,10 @@ CHECKS = (
     step_checks.multiplier_bound,
     step_checks.equipartition,
     noise_checks.energy_noise,
-    partition_checks.partition,
-    theta_checks.against_draws,
-    theta_checks.drift,
-    theta_checks.spread,
+    flattening_checks.partition,
+    flattening_checks.against_draws,
+    flattening_checks.drift,
+    flattening_checks.spread,
     mixing_checks.length,
     mixing_checks.trips,
     chain_checks.agreement,
@@ -356,19 +355,19 @@ def test_partition_below():
     assert abs(typical - np.log(2)) < 0.06
     for above, outcome in ((2.9, "good"), (3.1, "bad")):
         groups = healthy(**moved_edges(lower=typical + above, upper=20.0))
-        found = of(partition_checks.partition, groups)["partition below"]
+        found = of(flattening_checks.partition, groups)["partition below"]
         assert found.outcome == outcome
         np.testing.assert_allclose(found.figure, above)
         # Of a posterior at twice the temperature half as many units.
         hot = healthy(temperature=2.0, **moved_edges(lower=typical + above, upper=20.0))
-        assert of(partition_checks.partition, hot)["partition below"].outcome == "good"
+        assert of(flattening_checks.partition, hot)["partition below"].outcome == "good"
 
 
 def test_partition_above():
     for share, outcome in ((0.019, "good"), (0.021, "bad")):
         visits = np.full((CHAINS, BINS), 50.0)
         visits[2, -1] += share / (1 - share) * visits[2].sum()
-        found = of(partition_checks.partition, healthy(visits=visits))["partition above"]
+        found = of(flattening_checks.partition, healthy(visits=visits))["partition above"]
         assert found.outcome == outcome
         np.testing.assert_allclose(found.figure, share, rtol=1e-2)
         assert "chain 2" in found.finding
@@ -387,7 +386,7 @@ def test_partition_above_where_heavy_tails_ended_it(empty, found, limit):
         groups = healthy(visits=visits)
         if found:
             groups["warmup"] = xr.Dataset({"lower_edge": (("chain",), np.zeros(CHAINS))})
-        seen = of(partition_checks.partition, groups)["partition above"]
+        seen = of(flattening_checks.partition, groups)["partition above"]
         assert (seen.outcome, seen.limit) == (outcome, limit)
 
 
@@ -396,17 +395,17 @@ def test_bin_width():
     assert abs(sd - 1) < 0.1
     for widths, outcome in ((3.9, "good"), (4.1, "bad")):
         groups = healthy(**moved_edges(upper=widths * sd * BINS))
-        found = of(partition_checks.partition, groups)["bin width"]
+        found = of(flattening_checks.partition, groups)["bin width"]
         assert found.outcome == outcome
         np.testing.assert_allclose(found.figure, widths)
     assert "raise `num_bins`, or leave `partition`" in found.advice
     groups["warmup"] = xr.Dataset({"lower_edge": (("chain", "stage"), np.ones((CHAINS, 3)))})
-    found = of(partition_checks.partition, groups)["bin width"]
+    found = of(flattening_checks.partition, groups)["bin width"]
     assert "raise `num_warmup`, or give `partition`" in found.advice
     # Noise spreads the energies that the run saw; it has a check of its own.
     noise = np.full((CHAINS, DRAWS), 2.0 * sd)
     noisy = healthy(energy_noise=noise, **moved_edges(upper=8.0 * sd * BINS))
-    found = of(partition_checks.partition, noisy)["bin width"]
+    found = of(flattening_checks.partition, noisy)["bin width"]
     np.testing.assert_allclose(found.figure, 8 / 5**0.5)
 
 
@@ -423,23 +422,25 @@ def test_theta_against_draws():
         wrong = theta.copy()
         wrong[3] *= 1 - moved
         wrong[3, -1] += moved
-        found = of(theta_checks.against_draws, learnt(wrong))["theta against draws"]
+        found = of(flattening_checks.against_draws, learnt(wrong))["theta against draws"]
         assert found.outcome == outcome
         assert abs(found.figure - moved) < 0.05
     given = healthy(partition_theta=wrong, theta="given")
-    assert not of(theta_checks.drift, given)
-    assert not of(theta_checks.spread, given)
-    assert "leave `theta`" in of(theta_checks.against_draws, given)["theta against draws"].advice
+    assert not of(flattening_checks.drift, given)
+    assert not of(flattening_checks.spread, given)
+    assert (
+        "leave `theta`" in of(flattening_checks.against_draws, given)["theta against draws"].advice
+    )
     papers = learnt(wrong, random_field="csgld")
-    advice = of(theta_checks.against_draws, papers)["theta against draws"].advice
+    advice = of(flattening_checks.against_draws, papers)["theta against draws"].advice
     assert "random_field='consistent'" in advice
     # The theta of "scalable" is the masses to the power of 1 / zeta.
     powers = theta ** (1 / 0.75)
     powers /= powers.sum(1, keepdims=True)
     scalable = learnt(powers, random_field="scalable")
-    assert of(theta_checks.against_draws, scalable)["theta against draws"].figure < 0.05
+    assert of(flattening_checks.against_draws, scalable)["theta against draws"].figure < 0.05
     noisy = healthy(energy_noise=np.full((CHAINS, DRAWS), 0.3))
-    found = of(theta_checks.against_draws, noisy)["theta against draws"]
+    found = of(flattening_checks.against_draws, noisy)["theta against draws"]
     assert found.outcome == "not checked"
 
 
@@ -449,15 +450,19 @@ def test_theta_over_time():
         late = trace.copy()
         late[:3, 3 * DRAWS // 4 :] *= 1 - moved
         late[:3, 3 * DRAWS // 4 :, -1] += moved
-        found = of(theta_checks.drift, healthy(theta_trace=late))["theta over time"]
+        found = of(flattening_checks.drift, healthy(theta_trace=late))["theta over time"]
         assert found.outcome == outcome
         np.testing.assert_allclose(found.figure, moved, rtol=1e-2)
     # One chain that wanders is no drift.
     trace[0] = late[0]
-    assert of(theta_checks.drift, healthy(theta_trace=trace))["theta over time"].figure < 0.01
+    assert of(flattening_checks.drift, healthy(theta_trace=trace))["theta over time"].figure < 0.01
     groups = healthy()
     groups["sample_stats"] = groups["sample_stats"].drop_vars("log_theta")
-    for check in (theta_checks.drift, theta_checks.against_draws, theta_checks.spread):
+    for check in (
+        flattening_checks.drift,
+        flattening_checks.against_draws,
+        flattening_checks.spread,
+    ):
         (found,) = of(check, groups).values()
         assert found.outcome == "not checked"
         assert "`collect_theta=True`" in found.finding
@@ -469,7 +474,7 @@ def test_theta_between_chains():
         wrong = theta.copy()
         wrong[1] *= 1 - moved
         wrong[1, -1] += moved
-        found = of(theta_checks.spread, learnt(wrong))["theta between chains"]
+        found = of(flattening_checks.spread, learnt(wrong))["theta between chains"]
         assert found.outcome == outcome
         np.testing.assert_allclose(found.figure, 0.75 * moved, rtol=1e-2)
         assert "chain 1" in found.finding

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.diagnosis.search_checks import modes_by_chain, unseen_modes
+from numpyro_contour.diagnosis.mode_checks import modes_by_chain, unseen_modes
 from numpyro_contour.diagnosis.step_checks import divergences, guard
 
 

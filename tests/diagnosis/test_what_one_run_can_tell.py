@@ -6,9 +6,9 @@ import xarray as xr
 from weighted_runs import weighted_idata
 
 from numpyro_contour import diagnose, expectation, summary
-from numpyro_contour.diagnosis import chain_checks, gradient_checks, mode_checks
+from numpyro_contour.diagnosis import chain_checks, mode_checks, step_checks
+from numpyro_contour.diagnosis.chain_checks import in_words, places
 from numpyro_contour.diagnosis.evidence import Evidence
-from numpyro_contour.diagnosis.places_of_chains import in_words, places
 from numpyro_contour.diagnosis.report import Report, unknown, verdict
 
 DRAWS = 600
@@ -173,15 +173,15 @@ def test_many_chains_and_many_places_in_few_words():
 def test_jumps_in_temperatures(jump, temperature, outcome):
     groups = groups_of(two_modes(5), temperature=temperature)
     groups["gradient"] = xr.Dataset({"jump": (("line",), np.full(32, jump))})
-    found = of(gradient_checks.gradient, groups)["gradient"]
+    found = of(step_checks.gradient, groups)["gradient"]
     assert found.outcome == outcome
     assert found.figure == pytest.approx(jump / temperature)
 
 
 def test_one_line_over_a_wall_is_not_the_rule():
     groups = groups_of(two_modes(5))
-    assert of(gradient_checks.gradient, groups)["gradient"].outcome == "not checked"
+    assert of(step_checks.gradient, groups)["gradient"].outcome == "not checked"
     jump = np.zeros(100)
     jump[7] = 1e9
     groups["gradient"] = xr.Dataset({"jump": (("line",), jump)})
-    assert of(gradient_checks.gradient, groups)["gradient"].outcome == "good"
+    assert of(step_checks.gradient, groups)["gradient"].outcome == "good"

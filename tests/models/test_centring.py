@@ -19,12 +19,7 @@ from numpyro_contour.core.arrays.decentred import Centring, Decentred
 from numpyro_contour.core.arrays.vectors import coordinate_names, ravel, unravel_like
 from numpyro_contour.models import centring
 from numpyro_contour.models.centring import centring_of
-from numpyro_contour.models.coordinates import (
-    centred,
-    constrained,
-    decentred,
-    unconstrained_shapes,
-)
+from numpyro_contour.models.coordinates import centred, constrained, decentred, unconstrained_shapes
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.relabelling import relabelling_of
 from numpyro_contour.runs.at_draws import unconstrained

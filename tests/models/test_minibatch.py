@@ -17,7 +17,7 @@ from tiers import in_second_tier, in_third_tier
 
 from numpyro_contour import EnergyPartition, weighted_samples
 from numpyro_contour.core.arrays.vectors import ravel
-from numpyro_contour.energies import choice as estimators
+from numpyro_contour.energies import choice
 from numpyro_contour.energies.anchors import Expansions, anchor_at, with_anchor, with_hessian
 from numpyro_contour.models.all_rows import CHUNK_BYTES, FullData, Reference
 from numpyro_contour.models.model_potential import ModelPotential
@@ -183,7 +183,7 @@ def anchors_near(full_data, z, order=1):
 def estimator_of(case, energy, z, anchors=()):
     """`key -> [energy, gradient..., variance of the energy]`, the first anchor's energy added."""
     order = anchors.order if anchors else 0
-    estimate = estimators.of_model(energy, case.potential(), z, CHUNK_BYTES, ANCHORED, order, True)
+    estimate = choice.of_model(energy, case.potential(), z, CHUNK_BYTES, ANCHORED, order, True)
 
     def estimated(key):
         value, gradient, *told = estimate(key, ravel(z), anchors)
@@ -215,7 +215,7 @@ THIRD = (
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [in_third_tier(name) if name in THIRD else name for name in CASES])
 def test_estimates_are_unbiased_and_as_noisy_as_is_said(name):
-    """Energy and gradient of all estimators, and the variance that a full pass gives them."""
+    """Energy and gradient of all choice, and the variance that a full pass gives them."""
     case = CASES[name]
     potential, z = case.potential(), case.position()
 
@@ -274,7 +274,7 @@ def test_the_gradient_is_that_of_the_same_minibatchs_energy(energy, name):
     case = CASES[name]
     potential, z = case.potential(), case.position()
     anchor = anchors_near(FullData(potential, z), z)
-    estimate = estimators.of_model(energy, potential, z, CHUNK_BYTES, ANCHORED, 1, False)
+    estimate = choice.of_model(energy, potential, z, CHUNK_BYTES, ANCHORED, 1, False)
     value = jax.jit(lambda x: estimate(random.key(3), x, anchor)[0])
     _, gradient, *_ = jax.jit(lambda x: estimate(random.key(3), x, anchor))(ravel(z))
     np.testing.assert_allclose(jax.grad(value)(ravel(z)), gradient, rtol=1e-4, atol=1e-3)
@@ -321,7 +321,7 @@ def test_a_chain_sees_fresh_rows_at_every_step(name):
 )
 def test_without_a_minibatch_every_estimate_is_numpyros_potential(case, energy):
     z = case.position()
-    chosen = estimators.chosen(energy, case.potential(), descends=True)
+    chosen = choice.chosen(energy, case.potential(), descends=True)
     found = jax.jit(jax.vmap(estimator_of(case, chosen, z)))(random.split(random.key(0), 3))
     exact = with_gradient(case.exact, z)
     np.testing.assert_allclose(found[:, :-1], jnp.stack([exact] * 3), rtol=2e-5, atol=2e-4)

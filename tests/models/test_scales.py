@@ -10,8 +10,8 @@ from numpyro.infer.util import initialize_model
 
 from numpyro_contour import SGLD
 from numpyro_contour.core.arrays.vectors import coordinate_names
+from numpyro_contour.models.coordinates import scales_of
 from numpyro_contour.models.model_potential import ModelPotential
-from numpyro_contour.models.scales import scales_of
 
 
 def mask_of(model):

@@ -7,7 +7,7 @@ import pytest
 from weighted_runs import weighted_idata
 
 from numpyro_contour import diagnose, expectation, resample, summary
-from numpyro_contour.output.chosen_chains import chosen_places
+from numpyro_contour.output.weighted_samples import chosen_places
 from numpyro_contour.statistics.arviz_versions import from_datasets, to_datasets
 
 rng = np.random.default_rng(0)

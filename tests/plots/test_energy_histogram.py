@@ -6,7 +6,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from numpyro_contour.plots import plot_energy_histogram, plot_theta_trace
-from numpyro_contour.plots.energy_bins import common_edges, joined_edges, spread
+from numpyro_contour.plots.shared import common_edges, joined_edges, spread
 from numpyro_contour.statistics.arviz_versions import from_datasets
 
 STEPS, ZETA = 20_000, 0.75

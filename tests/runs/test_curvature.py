@@ -14,7 +14,7 @@ from tiers import in_third_tier
 import numpyro_contour
 from numpyro_contour import SGHMC, SGLD, ContourSGLD, diagnose, to_inference_data
 from numpyro_contour.core.diffusions import Step, langevin, underdamped
-from numpyro_contour.diagnosis import curvature_checks
+from numpyro_contour.diagnosis import step_checks
 from numpyro_contour.diagnosis.evidence import Evidence
 from numpyro_contour.kernels.parts.moves import langevin_moves, underdamped_moves
 from numpyro_contour.runs import curvature as module
@@ -189,7 +189,7 @@ def verdict_on(lowest, even, noise=None, **settings):
     if lowest is not None:
         values = {"lowest": np.array(lowest), "even": np.array(even)}
         groups["curvature"] = xr.Dataset({n: (("chain", "place"), x) for n, x in values.items()})
-    found = curvature_checks.curvature(Evidence(groups))
+    found = step_checks.curvature(Evidence(groups))
     return found[0] if found else None
 
 

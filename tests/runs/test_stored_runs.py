@@ -328,7 +328,7 @@ def test_lost_draws_are_missed(copy, broken):
 
 
 def test_one_process_writes_at_a_time(copy):
-    from numpyro_contour.runs.stored.lock import locked
+    from numpyro_contour.runs.stored.processes import locked
 
     with locked(copy), pytest.raises(RuntimeError, match="Another process writes"):
         stored(copy)

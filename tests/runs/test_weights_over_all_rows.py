@@ -25,9 +25,9 @@ from numpyro_contour.core.samplers.chain import start
 from numpyro_contour.core.samplers.energy_noise import energy_noise_of_move
 from numpyro_contour.examples import mixture
 from numpyro_contour.plots import plot_energy_histogram
+from numpyro_contour.runs.draw_weights import smoothed
 from numpyro_contour.runs.energies_over_all_rows import full_energies
 from numpyro_contour.runs.finished_run import FinishedRun
-from numpyro_contour.runs.smoothed_flattening import smoothed
 
 CHAINS = 16
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from numpyro_contour.statistics.jumps import jumps
+from numpyro_contour.runs.gradient_along_lines import jumps
 
 LINE = np.linspace(0, 1, 65)
 

@@ -18,7 +18,7 @@ from numpyro_contour.modes.lbfgs import (
     no_pairs,
     try_step,
 )
-from numpyro_contour.modes.places import Place, implausible_height, is_implausible
+from numpyro_contour.modes.way_down import Place, implausible_height, is_implausible
 from numpyro_contour.warmup.stages.descent import STARTS, adam_step, at_rest, fixed_rows
 from numpyro_contour.warmup.stages.rescue import _without_lost_chains
 from numpyro_contour.warmup.stages.tuning import initial_tuning

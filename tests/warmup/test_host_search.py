@@ -9,7 +9,7 @@ import pytest
 from jax import random
 
 from numpyro_contour import SGLD, ContourSGLD, EnergyPartition
-from numpyro_contour.warmup import mode_finder as mode_finding
+from numpyro_contour.warmup import mode_finder
 from numpyro_contour.warmup.search import begun_in_modes
 
 KEYS = random.split(random.key(0), 4)
@@ -149,7 +149,7 @@ def test_chains_walk_from_there_with_a_step_that_suits_them():
 
 def test_heavy_models_are_evaluated_at_fewer_places_at_once(monkeypatch):
     def lanes(kernel, most):
-        monkeypatch.setattr(mode_finding, "_OPERATIONS", most)
+        monkeypatch.setattr(mode_finder, "_OPERATIONS", most)
         return kernel._started(KEYS, 20, start(), (), {})[1]._lanes
 
     one, other, third = (ContourSGLD(potential_fn=normals, num_steps=20) for _ in range(3))

@@ -1,10 +1,11 @@
-"""Entries of arrays that lie one behind another."""
+"""Entries of arrays that lie one behind another, and values between such entries."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 
@@ -34,3 +35,18 @@ def entries(arrays: Any, numbers: jax.Array) -> Any:
         return lax.gather(x, numbers[..., None], dimensions, sizes, mode="clip")
 
     return jax.tree.map(entry, arrays)
+
+
+def interpolation_weights(place: jax.Array, count: int) -> jax.Array:
+    """The weights of `count` evenly spaced nodes in a linear interpolation between them.
+
+    Args:
+        place: where to interpolate, (); 0 is the first node and `count - 1` the last one. Places
+            outside get the value of the nearest node.
+        count: the number of nodes.
+
+    Returns:
+        Weights that sum to 1, (count,); at most two neighbours have a weight above 0.
+    """
+    place = jnp.clip(place, 0, count - 1)
+    return jnp.maximum(1 - jnp.abs(place - jnp.arange(count, dtype=place.dtype)), 0)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-
-from numpyro_contour.core.arrays.decompositions import inverse
+from jax.custom_batching import sequential_vmap
 
 
 class LowRank(NamedTuple):
@@ -89,3 +88,29 @@ def _stretched(factor: LowRank, v: jax.Array) -> jax.Array:
     """(I + U (S - I) U') v, (d,)."""
     along = v @ factor.directions
     return v + factor.directions @ ((factor.stretches - 1) * along)
+
+
+@sequential_vmap
+def eigh(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Eigenvalues, rising, (d,), and eigenvectors, (d, d), of a symmetric matrix, (d, d)."""
+    values, vectors = jnp.linalg.eigh(matrix)
+    return values, vectors
+
+
+@sequential_vmap
+def svd(matrix: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """U, (m, m), singular values, falling, and the transposed V, (n, n), of a matrix, (m, n)."""
+    u, values, vt = jnp.linalg.svd(matrix)
+    return u, values, vt
+
+
+@sequential_vmap
+def orthonormal(matrix: jax.Array) -> jax.Array:
+    """Q of the QR decomposition: orthonormal columns, (m, n), of an (m, n) matrix with m >= n."""
+    return jnp.linalg.qr(matrix)[0]
+
+
+@sequential_vmap
+def inverse(matrix: jax.Array) -> jax.Array:
+    """The inverse of a square matrix, (d, d)."""
+    return jnp.linalg.inv(matrix)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.core.arrays.interpolation import interpolation_weights
+from numpyro_contour.core.arrays.entries import interpolation_weights
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
 from numpyro_contour.schedules import Schedule
 

@@ -13,9 +13,16 @@ from jax import random
 from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evaluate, next_step_size
 from numpyro_contour.core.samplers.guard import all_finite
-from numpyro_contour.core.samplers.known_modes import Map, Modes, image
-from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate, sides
-from numpyro_contour.core.samplers.within_mode import moved_within, of_unlike_widths
+from numpyro_contour.core.samplers.known_modes import (
+    LEAST_MODES,
+    Map,
+    Modes,
+    image,
+    moved_coordinate,
+    moved_within,
+    of_unlike_widths,
+    sides,
+)
 from numpyro_contour.schedules import Schedule
 
 #: Minibatches of each end of a try where energies are noisy. The noise of one alone is not normal

@@ -1,4 +1,8 @@
-"""Modes that are known: a place and a shape of each, and affine maps between them."""
+"""Modes that are known, and maps between them and within them.
+
+Affine maps lead from one mode to another, others take one coordinate there and leave the rest
+alone. A move within a mode is as large as the mode, however small the steps are.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtri
 
 
 class Modes(NamedTuple):
@@ -174,3 +179,171 @@ def image(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
     towards = modes.log_volume - log_share
     log_factor = towards[aim] - towards[number] + log_others(origin) - log_others(target)
     return Map(there, log_factor, origin, target, returns & (jnp.sum(modes.known) > 1))
+
+
+#: So many modes have to be known: fewer have no combinations that are not known.
+LEAST_MODES = 4
+
+
+class Sides(NamedTuple):
+    """Where the coordinates of modes are: mode i is above mode j in one if low i is above high j.
+
+    Two normals have two modes only where they are two standard deviations apart.
+    """
+
+    #: the standard deviation of each coordinate in each mode, (K, d)
+    sds: jax.Array
+    #: one below the mean, minus infinity in slots without a mode, (K, d)
+    low: jax.Array
+    #: one above it, infinity in slots without a mode, (K, d)
+    high: jax.Array
+    #: the coordinates in which any two modes are apart, (d,)
+    splits: jax.Array
+
+
+def sides(modes: Modes) -> Sides:
+    """The sides of all modes, the same as long as the modes are."""
+    dense = modes.factor.ndim == 3
+    sds = jnp.sqrt(jnp.sum(modes.factor**2, -1)) if dense else jnp.abs(modes.factor)
+    known = modes.known[:, None]
+    low = jnp.where(known, modes.mean - sds, -jnp.inf)
+    high = jnp.where(known, modes.mean + sds, jnp.inf)
+    return Sides(sds, low, high, jnp.max(low, 0) > jnp.min(high, 0))
+
+
+def moved_coordinate(uniforms: jax.Array, modes: Modes, of_all: Sides, position: jax.Array) -> Map:
+    r"""The image of a position with one coordinate where another mode has it.
+
+    A coordinate c is drawn of those in which any two modes are apart, and two modes i and j that
+    are apart in it. With :math:`z_k = (x_c - m_{kc}) / s_{kc}` and i the mode with the smaller
+    :math:`|z|`,
+
+    .. math:: y_c = m_{jc} + s_{jc} z_i
+
+    with s the standard deviation of a coordinate in a mode. The way back exists if :math:`y_c` is
+    nearer to j in the same sense, and is drawn as often. The determinant of the map is
+    :math:`s_{jc} / s_{ic}`. Where coordinates have modes of their own, chains so come to all
+    combinations of them, of which no list would hold more than a few. The coordinate comes first,
+    so that one in which a single mode differs from all others is moved as often as any.
+
+    Args:
+        uniforms: numbers between 0 and 1 that draw the modes and the coordinate, (K + d,).
+        modes: the modes; with fewer than `LEAST_MODES` nothing returns.
+        of_all: their `sides`.
+        position: x, (d,).
+
+    Returns:
+        The `Map`; its origin and target are the cells of x and of y.
+
+    Source: ter Braak (2006) for moves along differences of positions, here of known modes;
+    Tjelmeland and Hegstad (2001) for the determinant.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour.core.samplers.known_modes import no_modes
+        >>> from numpyro_contour.core.samplers.known_modes import moved_coordinate, sides
+        >>> corners = jnp.array([[-3.0, -3.0], [3.0, -3.0], [-3.0, 3.0], [3.0, 3.0]])
+        >>> modes = no_modes(4, 2, dense=False)
+        >>> modes = modes._replace(known=jnp.ones(4, bool), mean=corners)
+        >>> uniforms = jnp.array([0.9, 0.8, 0.1, 0.1, 0.6, 0.5])
+        >>> x = jnp.array([-2.5, 3.0])
+        >>> moved_coordinate(uniforms, modes, sides(modes), x).position.tolist()
+        [3.5, 3.0]
+    """
+    slots = modes.known.shape[0]
+    sds, low, high, splits = of_all
+    here = jnp.argmax(jnp.where(splits, uniforms[slots:], -jnp.inf))
+    low, high = low[:, here], high[:, here]
+    has_other = (low > jnp.min(high)) | (high < jnp.max(low))
+    first = jnp.argmax(jnp.where(has_other, uniforms[:slots], -jnp.inf))
+    others = (low > high[first]) | (high < low[first])
+    second = jnp.argmax(jnp.where(others, uniforms[:slots], -jnp.inf))
+    pair = jnp.stack([first, second])
+    m, s, x = modes.mean[pair, here], sds[pair, here], position[here]
+
+    def distances(x: jax.Array) -> jax.Array:
+        return jnp.abs(x - m) / s
+
+    origin = jnp.argmin(distances(x))
+    target = 1 - origin
+    moved = m[target] + s[target] / s[origin] * (x - m[origin])
+    there = jnp.where(jnp.arange(position.shape[0]) == here, moved, position)
+    returns = (distances(moved)[target] < distances(moved)[origin]) & jnp.any(splits)
+    number = jnp.arange(slots)
+    return Map(
+        there,
+        jnp.log(s[target]) - jnp.log(s[origin]),
+        number == cell(modes, standardised(modes, position)),
+        number == cell(modes, standardised(modes, there)),
+        returns & (jnp.sum(modes.known) >= LEAST_MODES),
+    )
+
+
+# Modes whose standard deviations differ by more need steps that differ by the square of it.
+_ALIKE = 2.0
+
+
+def of_unlike_widths(modes: Modes, sds: jax.Array) -> jax.Array:
+    """Whether a step size that suits all modes is small for one of them.
+
+    Copies whose coordinates are in another order are alike: they are compared in order of size.
+
+    Args:
+        modes: the modes.
+        sds: the standard deviation of each coordinate in each mode, (K, d).
+
+    Returns:
+        A boolean, ().
+    """
+    ordered = jnp.sort(sds, -1)
+    known = modes.known[:, None]
+    widest = jnp.max(jnp.where(known, ordered, 0.0), 0)
+    narrowest = jnp.min(jnp.where(known, ordered, jnp.inf), 0)
+    return jnp.any(widest > _ALIKE * narrowest) & jnp.any(modes.known)
+
+
+def moved_within(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
+    r"""The image of a position in its own mode: a reflection and a change of the radius.
+
+    .. math:: z = F_i^{-1} (x - m_i), \qquad y = m_i + F_i\, e^s (z - 2 u\, u^\top z)
+
+    with i the cell of x, u a direction that is uniform on the sphere and s normal with variance
+    1 / d. The determinant of the map is :math:`e^{ds}`. The way back has the same u and the
+    negative s, which are drawn as often, and exists if y is in the cell of i. In two dimensions
+    the image has any direction; in many it moves by about two standard deviations. The step size
+    is that of the narrowest mode, and wide ones are crossed by such moves.
+
+    Args:
+        uniforms: numbers between 0 and 1 that draw s and u, (1 + d,).
+        modes: the modes; with none nothing returns.
+        position: x, (d,).
+
+    Returns:
+        The `Map`; its origin and target are the cell of x.
+
+    Source: Hastings (1970), section 2.4, and Tierney (1994), section 2.3, for moves along
+    directions of a group; Liu and Sabatti (2000) for changes of scale and their determinant.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour.core.samplers.known_modes import no_modes
+        >>> from numpyro_contour.core.samplers.known_modes import moved_within
+        >>> modes = no_modes(2, 1, dense=False)
+        >>> modes = modes._replace(known=jnp.array([True, True]), mean=jnp.array([[-3.0], [3.0]]))
+        >>> moved_within(jnp.array([0.5, 0.9]), modes, jnp.array([-2.5])).position.tolist()
+        [-3.5]
+    """
+    size = position.shape[0]
+    dtype = uniforms.dtype
+    # Never 0, where the normal has no end.
+    normals = ndtri(jnp.clip(uniforms, jnp.finfo(dtype).tiny, 1 - jnp.finfo(dtype).epsneg))
+    log_scale, direction = normals[0] / size**0.5, normals[1:]
+    each = standardised(modes, position)
+    number = cell(modes, each)
+    z = each[number]
+    along = jnp.sum(direction * z) / jnp.maximum(jnp.sum(direction**2), jnp.finfo(dtype).tiny)
+    reflected = jnp.exp(log_scale) * (z - 2 * along * direction)
+    there = modes.mean[number] + times(modes.factor[number], reflected)
+    here = jnp.arange(modes.known.shape[0]) == number
+    returns = cell(modes, standardised(modes, there)) == number
+    return Map(there, size * log_scale, here, here, returns & modes.known[number])

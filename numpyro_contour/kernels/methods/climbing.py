@@ -18,8 +18,8 @@ from numpyro_contour.kernels.methods.contour_state import (
     contour_fields,
     contour_progress_text,
     contour_state,
+    log_flattening_at,
 )
-from numpyro_contour.kernels.methods.flattened_energies import log_flattening_at
 from numpyro_contour.kernels.methods.method import Carried, Method, Setup
 from numpyro_contour.schedules import Constant, Schedule, check_positive_temperature, robbins_monro
 from numpyro_contour.warmup.stages.climb import (

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numpyro_contour.core.arrays.decentred import in_coordinates_of
 from numpyro_contour.core.arrays.vectors import unravel_like
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
+from numpyro_contour.core.flattening.psi import (
+    Flattening,
+    log_flattening,
+    log_psi,
+)
 from numpyro_contour.core.samplers.climbing import ClimbingState
 from numpyro_contour.core.samplers.contour import ContourSamplerState
 from numpyro_contour.core.samplers.window import Window
 from numpyro_contour.kernels.methods.method import Carried
 from numpyro_contour.kernels.methods.plain_state import middle, no_such_field, spread
-from numpyro_contour.kernels.methods.weight_site import with_weight
 
 
 class ContourState(NamedTuple):
@@ -160,3 +166,55 @@ def contour_progress_text(state: ContourState) -> str:
         f"multiplier {middle(state.gradient_multiplier, '.2f')}, "
         f"bins visited {visited:.0%}"
     )
+
+
+def log_flattening_at(
+    state: ContourState,
+    energy: jax.Array,
+    temperature: jax.Array,
+    flattening: Flattening,
+    weight: str = "consistent",
+) -> jax.Array:
+    """The log weights of potential energies by the theta of one chain.
+
+    Args:
+        state: the state of one chain.
+        energy: potential energies in nats, (n,).
+        temperature: tau.
+        flattening: zeta and the shape of Psi.
+        weight: "consistent" (default) or "piecewise".
+
+    Returns:
+        Log weights, (n,), up to a constant of the chain.
+    """
+    sampler = state.sampler
+
+    def weigh(u: jax.Array) -> jax.Array:
+        psi = log_psi(sampler.theta.log_theta, u, sampler.partition, temperature, flattening)
+        energy_bin = sampler.partition.index(u)
+        return log_flattening(sampler.theta, psi, energy_bin, flattening, weight)
+
+    return jax.vmap(weigh)(energy)
+
+
+NAME = "log_weight"
+
+
+def with_weight(z: Any, log_weight: jax.Array) -> Any:
+    """The draw, with its log weight beside its sites where it is a dictionary without one."""
+    if not isinstance(z, dict) or NAME in z:
+        return z
+    return in_coordinates_of(z, {**z, NAME: log_weight})
+
+
+def of_sites(constrain: Callable[[dict], dict], latent: Container[str], z: dict) -> dict:
+    """Constrained values of a draw, with its log weight unless a site has that name.
+
+    Args:
+        constrain: from unconstrained values of the latent sites to the values of all sites.
+        latent: the names of the latent sites.
+        z: the draw as it was collected.
+    """
+    weight = {name: z[name] for name in z if name == NAME and name not in latent}
+    sites = {name: x for name, x in z.items() if name not in weight}
+    return {**weight, **constrain(in_coordinates_of(z, sites))}

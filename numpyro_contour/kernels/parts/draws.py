@@ -22,10 +22,9 @@ from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts.jumping import Jumping
 from numpyro_contour.kernels.parts.parts import Parts
 from numpyro_contour.kernels.parts.start import find_position
-from numpyro_contour.models.coordinates import decentred
+from numpyro_contour.models.coordinates import decentred, scales_of
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.rows_ahead import RowsAhead, rows_ahead
-from numpyro_contour.models.scales import scales_of
 from numpyro_contour.modes.found_modes import slots
 from numpyro_contour.warmup.stages.moments import add_draw
 from numpyro_contour.warmup.stages.plan import Plan

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from numpyro_contour import checks
-from numpyro_contour.models.disk.parquet import copied
 from numpyro_contour.models.disk.sources import (
     Beside,
     Chunked,
@@ -19,6 +18,7 @@ from numpyro_contour.models.disk.sources import (
     Mapped,
     Source,
     arrow_column,
+    copied,
 )
 from numpyro_contour.models.disk.stored_array import StoredArray
 

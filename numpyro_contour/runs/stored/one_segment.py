@@ -11,8 +11,7 @@ import numpy as np
 from numpyro.infer import MCMC
 
 from numpyro_contour.core.arrays.vectors import leaf_names
-from numpyro_contour.runs.draw_temperatures import draw_temperatures
-from numpyro_contour.runs.draw_weights import raw_log_weights
+from numpyro_contour.runs.draw_weights import draw_temperatures, raw_log_weights
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.runs.groups import draw_stats
 from numpyro_contour.runs.known_modes import KnownModes, known_modes

@@ -1,8 +1,10 @@
-"""Several processes, of several hosts, that make one stored run: the first of them writes."""
+"""Several processes, of several hosts, and one of them at a time that writes to a store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -49,3 +51,28 @@ def placed_like(value: Any, like: Any) -> jax.Array:
     if getattr(like, "committed", False) or not getattr(like, "is_fully_addressable", True):
         return jax.make_array_from_callback(value.shape, like.sharding, lambda index: value[index])
     return jax.numpy.asarray(value)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the store for as long as this lasts; a process that dies lets go of it.
+
+    Raises:
+        RuntimeError: another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        fcntl = None  # type: ignore[assignment]
+    if fcntl is None or not writes():
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RuntimeError(
+                f"Another process writes to the store {str(path)!r}: wait until it has ended."
+            ) from error
+        yield

@@ -11,8 +11,7 @@ from numpyro_contour.core.flattening.wang_landau import (
     normalised_log_theta,
 )
 from numpyro_contour.core.flattening.widening_partition import Edges, WideningPartition
-from numpyro_contour.core.samplers.climbing import ClimbingState
-from numpyro_contour.core.samplers.steps_by_height import LevelSteps, initial_steps
+from numpyro_contour.core.samplers.climbing import ClimbingState, LevelSteps, initial_steps
 from numpyro_contour.warmup.stages.state import StageEnergies
 from numpyro_contour.warmup.stages.tuning import Tuning
 

@@ -26,7 +26,7 @@ from numpyro_contour.modes.lbfgs import (
     no_pairs,
     try_step,
 )
-from numpyro_contour.modes.places import (
+from numpyro_contour.modes.way_down import (
     Place,
     has_less_mass,
     implausible_height,

@@ -13,12 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from numpyro_contour.core.arrays.factors import (
-    LowRank,
-    displacement,
-    inverse_transposed,
-    slope,
-)
+from numpyro_contour.core.arrays.factors import LowRank, displacement, inverse_transposed, slope
 from numpyro_contour.warmup.stages.moments import Moments
 
 

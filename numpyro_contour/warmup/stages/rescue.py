@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from numpyro_contour.core.arrays.entries import entries
-from numpyro_contour.modes.places import is_implausible
+from numpyro_contour.modes.way_down import is_implausible
 from numpyro_contour.warmup.stages.plan import Plan
 from numpyro_contour.warmup.stages.state import progress
 

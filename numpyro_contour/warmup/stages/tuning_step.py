@@ -20,7 +20,7 @@ from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
 from numpyro_contour.core.samplers.chain import Chain, Evaluation, PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.modes.lbfgs import Trial, inverse_curvatures
-from numpyro_contour.modes.places import Place
+from numpyro_contour.modes.way_down import Place
 from numpyro_contour.schedules import Schedule
 from numpyro_contour.warmup.stages.descent import (
     Adam,

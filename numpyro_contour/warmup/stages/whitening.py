@@ -8,8 +8,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from numpyro_contour.core.arrays.decompositions import eigh, orthonormal, svd
-from numpyro_contour.core.arrays.factors import LowRank, displacement, inverse_transposed, slope
+from numpyro_contour.core.arrays.factors import (
+    LowRank,
+    displacement,
+    eigh,
+    inverse_transposed,
+    orthonormal,
+    slope,
+    svd,
+)
 from numpyro_contour.warmup.stages.frames import Rows
 from numpyro_contour.warmup.stages.tune import SLOPE_SHARE
 from numpyro_contour.warmup.stages.tuning import TINY, positive_or_one

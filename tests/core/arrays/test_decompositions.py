@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import numpyro_contour
-from numpyro_contour.core.arrays import decompositions
+from numpyro_contour.core.arrays import factors
 from numpyro_contour.models.jaxprs import inner_jaxprs
 
 PLAIN = {
@@ -39,7 +39,7 @@ def sizes(jaxpr):
 def test_no_batch_is_handed_to_lapack(name):
     matrices = np.random.default_rng(0).normal(size=(4, 3, 3)).astype(np.float32)
     matrices = jnp.asarray(matrices + matrices.swapaxes(1, 2))
-    in_turn, plain = jax.vmap(getattr(decompositions, name)), jax.vmap(PLAIN[name])
+    in_turn, plain = jax.vmap(getattr(factors, name)), jax.vmap(PLAIN[name])
     assert sizes(jax.make_jaxpr(in_turn)(matrices).jaxpr) == {2}
     # It can fail: as JAX has them they are batched.
     assert 3 in sizes(jax.make_jaxpr(plain)(matrices).jaxpr)
@@ -51,4 +51,4 @@ def test_the_package_takes_no_others():
     folder = Path(numpyro_contour.__file__).parent
     calls = re.compile(r"^[^>]*\b(jnp\.linalg|jax\.scipy\.linalg|jsp\.linalg)\.\w+\(", re.M)
     files = [p for p in folder.rglob("*.py") if calls.search(p.read_text())]
-    assert files == [Path(decompositions.__file__)]
+    assert files == [Path(factors.__file__)]

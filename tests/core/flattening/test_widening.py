@@ -5,14 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numpyro_contour.core.arrays.interpolation import interpolation_weights
+from numpyro_contour.core.arrays.entries import interpolation_weights
 from numpyro_contour.core.flattening.wang_landau import gaussian_log_theta
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.steps_by_height import (
-    TARGET_ACCEPTANCE,
-    initial_steps,
-    update_steps,
-)
+from numpyro_contour.core.samplers.climbing import TARGET_ACCEPTANCE, initial_steps, update_steps
 
 
 def partition(dense=4.0):

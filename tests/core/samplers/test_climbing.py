@@ -20,8 +20,7 @@ from numpyro_contour.core.flattening.wang_landau import (
     update_wang_landau,
 )
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
-from numpyro_contour.core.samplers.climbing import climbing
-from numpyro_contour.core.samplers.steps_by_height import LevelSteps
+from numpyro_contour.core.samplers.climbing import LevelSteps, climbing
 from numpyro_contour.core.samplers.window import run_window
 from numpyro_contour.schedules import Constant
 

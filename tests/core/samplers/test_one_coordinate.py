@@ -9,8 +9,7 @@ from scipy import stats
 
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.jumps import jumps
-from numpyro_contour.core.samplers.known_modes import no_modes
-from numpyro_contour.core.samplers.one_coordinate import LEAST_MODES, moved_coordinate, sides
+from numpyro_contour.core.samplers.known_modes import LEAST_MODES, moved_coordinate, no_modes, sides
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.schedules import Constant
 

@@ -11,8 +11,7 @@ from scipy import stats
 
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.diffusions.diffusion import Diffusion, Proposal
-from numpyro_contour.core.samplers.replica_exchange import replica_exchange
-from numpyro_contour.core.samplers.walkers import first_walkers, walk
+from numpyro_contour.core.samplers.replica_exchange import first_walkers, replica_exchange, walk
 from numpyro_contour.examples import mixture
 from numpyro_contour.schedules import Constant
 from numpyro_contour.statistics.ladders import optimal_round_trip_rate

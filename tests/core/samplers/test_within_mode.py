@@ -9,10 +9,13 @@ from scipy import stats
 
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.jumps import jumps
-from numpyro_contour.core.samplers.known_modes import no_modes
-from numpyro_contour.core.samplers.one_coordinate import sides
+from numpyro_contour.core.samplers.known_modes import (
+    moved_within,
+    no_modes,
+    of_unlike_widths,
+    sides,
+)
 from numpyro_contour.core.samplers.plain import plain
-from numpyro_contour.core.samplers.within_mode import moved_within, of_unlike_widths
 from numpyro_contour.schedules import Constant
 
 SAMPLES = 60_000
