@@ -49,7 +49,7 @@ _OF_RUNS = {
     "expectation": "output.expectation",
     "to_inference_data": "output.inference_data",
     "predictive": "output.predictive",
-    "predictive_mean": "output.predictive_mean",
+    "predictive_mean": "output.predictive",
     "resample": "output.resample",
     "run_stored": "output.run_stored",
     "print_summary": "output.summary",
