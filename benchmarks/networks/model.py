@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from numpyro.contrib.module import random_flax_module
 
 import numpyro_contour as nc
-from numpyro_contour.examples.images import random_crop_and_flip
+from numpyro_contour.examples.augmentation import random_crop_and_flip
 
 #: precision of the prior of each weight for all of CIFAR-10, the paper's weight decay
 WEIGHT_DECAY, ROWS = 25.0, 50_000

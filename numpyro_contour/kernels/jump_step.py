@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax, random
 from numpyro.util import is_prng_key
 
-from numpyro_contour.core.arrays.decentred import Decentred
 from numpyro_contour.kernels.inner_kernels import Inner
-from numpyro_contour.modes.learning import (
-    Lessons,
-    learnt,
-    no_lessons,
-    pooled_covariance,
-    with_draws,
-)
+from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
+from numpyro_contour.modes.learning import learnt, no_lessons, pooled_covariance, with_draws
 from numpyro_contour.modes.moves import Here
-from numpyro_contour.modes.tries import Plan, jumped
+from numpyro_contour.modes.tries import jumped
 
 # Makes a key of tries out of that of the inner kernel, which goes on as without them.
 _OF_TRIES = 0x6A756D70
@@ -93,62 +87,3 @@ def after_tries(
     carry = chains, plan, lessons
     chains, plan, lessons = lax.cond(in_warmup, teach, lambda x: x, carry)
     return after._replace(inner=chains, jumping=Jumping(plan, lessons, length))
-
-
-class Jumping(NamedTuple):
-    """What the chains that run together know of the modes."""
-
-    plan: Plan
-    #: what the warm-up has taught since the plan last changed
-    lessons: Lessons
-    #: the length of the warm-up in draws
-    length: jax.Array
-
-
-class _Fields(NamedTuple):
-    """The parts of the state."""
-
-    #: the state of the kernel inside
-    inner: Any
-    #: the number of the mode that the draw is in, from 0
-    mode: jax.Array
-    #: `Counts` of the tries to jump of kept draws; () where fewer than two modes are known
-    counts: Any
-    #: `Jumping`, without an axis of chains; () where fewer than two modes are known
-    jumping: Any
-    #: how much sites are centred in the coordinates that are sampled; () where they are as written
-    centring: Any
-
-
-class ModeJumpingState(_Fields):
-    """State of `ModeJumping`: it has the fields of the inner kernel's state too.
-
-    Attributes:
-        inner: the state of the kernel inside.
-        mode: the number of the mode that the draw is in, from 0, in the order of `ModeList`.
-        counts: `Counts` of the tries to jump of kept draws; () where fewer than two modes are
-            known.
-        jumping: what all chains know of the modes; () where fewer than two are known.
-        centring: how much sites are centred in the sampled coordinates; () as written.
-    """
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        """A field of the inner kernel's state."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-    @property
-    def z(self) -> Any:
-        """The draw, unconstrained, in the coordinates that are sampled."""
-        z = self.inner.z
-        return Decentred(z, self.centring) if self.centring else z
-
-    def _replace(self, **changes: Any) -> ModeJumpingState:
-        """The state with other values of its own fields or of the inner state's."""
-        own = {name: changes.pop(name) for name in tuple(changes) if name in self._fields}
-        inner = own.get("inner", self.inner)
-        own["inner"] = inner._replace(**changes) if changes else inner
-        return ModeJumpingState(*(own.get(n, x) for n, x in zip(self._fields, tuple(self))))

@@ -16,7 +16,7 @@ from numpyro_contour import checks
 from numpyro_contour.core.arrays.decentred import Decentred
 from numpyro_contour.energies.source import EnergySource
 from numpyro_contour.kernels.inner_kernels import inner_of
-from numpyro_contour.kernels.jump_step import ModeJumpingState, after_tries
+from numpyro_contour.kernels.jump_step import after_tries
 from numpyro_contour.kernels.mode_jumping_start import (
     check_coordinates,
     first_state,
@@ -24,6 +24,7 @@ from numpyro_contour.kernels.mode_jumping_start import (
     rows_of,
     size_of,
 )
+from numpyro_contour.kernels.mode_jumping_state import ModeJumpingState
 from numpyro_contour.models.centring import centring_of
 from numpyro_contour.models.coordinates import constrained, decentred
 from numpyro_contour.models.loc_scale import decentred_sites

@@ -15,7 +15,7 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.kernels.inner_kernels import Inner
-from numpyro_contour.kernels.jump_step import Jumping, ModeJumpingState
+from numpyro_contour.kernels.mode_jumping_state import Jumping, ModeJumpingState
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.learning import no_lessons, pooled_covariance
 from numpyro_contour.modes.mode_list import ModeList

@@ -13,7 +13,8 @@ from PIL import Image
 from scipy.io import savemat
 
 from numpyro_contour.examples import images
-from numpyro_contour.examples.images import load_images, random_crop_and_flip
+from numpyro_contour.examples.augmentation import random_crop_and_flip
+from numpyro_contour.examples.images import load_images
 
 RNG = np.random.default_rng(0)
 
