@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -177,7 +176,7 @@ def _less_noisy(
 
     levels = variances(position, entries(anchors, chain))
     anchors = _within_reach(anchors, position, chain, levels)
-    rows, minibatch = (_rows(full_data, which) for which in (0, 1))
+    rows, minibatch = float(full_data.size), full_data.taken
     looked_at = jnp.sum(1.0 * visited.steps) * minibatch
     affordable = (1.0 * jnp.sum(anchors.passes) + 1) * rows <= looked_at
     bearable = bearable_noise(position.shape[0])
@@ -310,12 +309,6 @@ def _with_homes(full_data: FullData, clusters: Clusters, anchors: Anchors) -> An
 
 def _with_anchors(state: Any, anchors: Anchors) -> Any:
     return state._replace(warmup=state.warmup._replace(anchors=anchors))
-
-
-def _rows(full_data: FullData, which: int) -> float:
-    """The rows of all groups, of the data (0) or of a minibatch (1)."""
-    sizes = full_data.potential.plates.sizes
-    return float(sum(math.prod(sizes[p][which] for p in group) for group in full_data.groups))
 
 
 # Minibatches by which the noise is compared, at the place of each chain.

@@ -52,8 +52,8 @@ from numpyro_contour.models.plates import MinibatchSize
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.schedules import ScalarOrSchedule, as_schedule, check_positive_temperature
 from numpyro_contour.warmup.host import HostWarmup
-from numpyro_contour.warmup.mode_finder import ModeFinder, search_program
-from numpyro_contour.warmup.search import begun_in_modes, is_traced, searches_on_host
+from numpyro_contour.warmup.mode_finder import search_program
+from numpyro_contour.warmup.search import Beginning, beginning, begun_in_modes, is_traced
 from numpyro_contour.warmup.traced import drawn
 
 # Attributes that hold programs, which are not pickled.
@@ -248,13 +248,13 @@ class Kernel(MCMCKernel):
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
         started = rng_key, num_warmup, init_params, model_args, model_kwargs
-        state, finder = self._started(*started)
         # What another block of Gibbs sampling moves is not to be held where it is.
         held = self.parts.plan is None or not self.parts.source.recentred
+        state, begins = self._started(*started, on_host=not held)
         if held or is_traced((state, model_args, model_kwargs)):
-            return begun_in_modes(self.parts, finder, state, num_warmup)[0]
+            return begun_in_modes(begins, state)[0]
         bar = numpyro_shows_a_bar()
-        return self._warm_up(state, finder, num_warmup, model_args, model_kwargs, bar)
+        return self._warm_up(state, begins, num_warmup, model_args, model_kwargs, bar)
 
     def first_state(
         self,
@@ -286,9 +286,8 @@ class Kernel(MCMCKernel):
                 rows than the data that it indexes; or the model has nothing to sample.
         """
         model_kwargs = {} if model_kwargs is None else model_kwargs
-        started = rng_key, num_warmup, init_params, model_args, model_kwargs
-        state, finder = self._started(*started)
-        return begun_in_modes(self.parts, finder, state, num_warmup)[0]
+        state, begins = self._started(rng_key, num_warmup, init_params, model_args, model_kwargs)
+        return begun_in_modes(begins, state)[0]
 
     def _started(
         self,
@@ -297,7 +296,8 @@ class Kernel(MCMCKernel):
         init_params: Any,
         model_args: tuple,
         model_kwargs: dict,
-    ) -> tuple[Any, ModeFinder | None]:
+        on_host: bool = False,
+    ) -> tuple[Any, Beginning | None]:
         """The state where chains start, and what searches for modes to begin in, if they do."""
         check_start(rng_key, model_args, model_kwargs)
         self.parts.warn_of_short(num_warmup)
@@ -313,11 +313,8 @@ class Kernel(MCMCKernel):
             known = state.warmup._replace(length=length, given=given, data=data)
             state = state._replace(warmup=known)
         state = with_first_anchors(self.parts, with_no_modes(state), model_args, model_kwargs)
-        finder = None
-        if searches_on_host(self.parts, state, (model_args, model_kwargs)):
-            like = jax.tree.map(lambda x: x[0], state.z) if state.rng_key.ndim else state.z
-            finder = ModeFinder(self._finds, like, model_args, model_kwargs)
-        return state, finder
+        of_run = state, num_warmup, (model_args, model_kwargs), on_host
+        return state, beginning(self.parts, self._finds, *of_run)
 
     def _start_chains(
         self, rng_key: jax.Array, first: tuple, model_args: tuple, model_kwargs: dict

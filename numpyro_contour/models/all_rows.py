@@ -77,6 +77,12 @@ class FullData:
         """The number of rows, of all groups together."""
         return sum(math.prod(self._sizes(group)) for group in self.groups)
 
+    @property
+    def taken(self) -> int:
+        """The rows of a minibatch, of all groups together."""
+        sizes = self.potential.plates.sizes
+        return sum(math.prod(sizes[name][1] for name in group) for group in self.groups)
+
     def _sizes(self, group: Group) -> list[int]:
         sizes = [self.potential.plates.sizes[name][0] for name in group]
         return sizes if self.part is None else [len(self.part.arrays[0])]

@@ -66,7 +66,7 @@ def _least_needed(found: KnownList, numbers: list[int]) -> int:
     return int(np.argmin(np.where(needed & ~needed.all(), np.inf, log_mass)))
 
 
-def found_modes(found: KnownList, numbers: list[int]) -> FoundModes:
+def found_modes(found: KnownList, numbers: list[int], base: float = 0.0) -> FoundModes:
     r"""The modes of a list by the arrays that chains jump with.
 
     In up to 40 coordinates each has a factor of its own, or that of another mode if the energies
@@ -76,6 +76,7 @@ def found_modes(found: KnownList, numbers: list[int]) -> FoundModes:
     Args:
         found: the list.
         numbers: which modes of it, one in each slot.
+        base: what is taken from their energies, in nats. Defaults to 0.
 
     Source: Pompe, Holmes and Latuszynski (2020), section 2, for jumps by the modes' shapes.
     """
@@ -89,7 +90,7 @@ def found_modes(found: KnownList, numbers: list[int]) -> FoundModes:
     log_volume, is_normal = np.zeros(most), np.zeros(most, bool)
     number = len(shapes)
     for slot, shape in enumerate(shapes):
-        energy[slot] = shape.energy
+        energy[slot] = shape.energy - base
         mean[slot] = shape.mean
         if not dense:
             factor[slot] = shapes[0].sds

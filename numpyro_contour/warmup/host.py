@@ -18,8 +18,7 @@ from numpyro_contour.kernels.parts.parts import Parts
 from numpyro_contour.kernels.parts.progress_text import warmup_text
 from numpyro_contour.models.compiled_on_data import CompiledOnData
 from numpyro_contour.warmup.all_chains import AllChains
-from numpyro_contour.warmup.mode_finder import ModeFinder
-from numpyro_contour.warmup.search import begun_in_modes
+from numpyro_contour.warmup.search import Beginning, begun_in_modes
 from numpyro_contour.warmup.stages.plan import Plan, Stage
 from numpyro_contour.warmup.stages.state import without_descent, without_scratch
 
@@ -44,7 +43,7 @@ class HostWarmup:
     def __call__(
         self,
         state: Any,
-        finder: ModeFinder | None,
+        begins: Beginning | None,
         num_warmup: int,
         model_args: tuple,
         model_kwargs: dict,
@@ -54,7 +53,7 @@ class HostWarmup:
 
         Args:
             state: the first state of one chain or of all.
-            finder: what searches for modes that chains begin in; None where they descend.
+            begins: what searches for modes that chains begin in; None where they descend.
             num_warmup: draws that NumPyro is going to make of its own warm-up.
             model_args: arguments of the model.
             model_kwargs: its keyword arguments.
@@ -68,13 +67,17 @@ class HostWarmup:
         data = model_args, model_kwargs
         jumps, anchors = bool(state.warmup.modes), bool(state.warmup.anchors)
         run, search, every = _Programs(self._programs, state, data), None, 0
-        if finder is not None:
-            # That of the next stage is traced while that of the search is compiled.
+        if begins is not None:
+            # Those of the next stages are traced while that of the search is compiled.
             in_modes = _Programs(self._programs, without_descent(state), data)
-            in_modes.begin("measure", False)
-            state, search = begun_in_modes(self._parts, finder, state, num_warmup)
+            for name in ("measure", *(("anchor", "follow") if anchors else ())):
+                in_modes.begin(name, False)
+            state, search = begun_in_modes(begins, state)
         if search is not None:
             run = in_modes
+            if anchors:
+                at = state.sampler.chain.position, np.bool_(True)
+                state, _ = run.begin("anchor", False)(state, at)
         elif jumps:
             every = _searches_every(self._parts, state, length, *data)
         several = search is not None and search.several
@@ -85,12 +88,13 @@ class HostWarmup:
                 for stop in _stops(begin, end, every if walks else 0):
                     kind = _kind(stage, walks)
                     run.begin(kind, several)
-                    for name in _ahead(number, search is not None, jumps, anchors):
+                    for name in _ahead(plan, number, search is not None, jumps, anchors):
                         run.begin(name, several)
                     if shows_bar:
                         bar.set_postfix_str(warmup_text(self._parts, state))
                     places = anchors and stop == end and plan.places_anchor[number]
-                    of_stage = kind, several, stop - begin, places, stage.descends
+                    descends = stage.descends and search is None
+                    of_stage = kind, several, stop - begin, places, descends
                     state = _advanced(run, state, *of_stage)
                     if every and walks and stop % every == 0:
                         state = run.begin("search", several)(state, np.int32(0))
@@ -100,6 +104,8 @@ class HostWarmup:
                 if search is not None and end < length:
                     state = search.looked_again(state)
                     several = search.several
+        if search is not None:
+            state = search.ended(state)
         return _ended(state, num_warmup, several)
 
 
@@ -184,16 +190,17 @@ def _kind(stage: Stage, walks: bool) -> str:
     return "measure" if stage.measures else "walk"
 
 
-def _ahead(number: int, searched: bool, jumps: bool, anchors: bool) -> tuple[str, ...]:
+def _ahead(plan: Plan, number: int, searched: bool, jumps: bool, anchors: bool) -> tuple[str, ...]:
     """What is compiled from the start of a stage on, by its number.
 
     Whether chains jump as they walk is not known before a search.
     """
+    walk = () if all(stage.measures for stage in plan.stages) else ("walk",)
     if searched:
-        return ("walk",)
+        return walk
     first = ["anchor"] if anchors else []
     first += ["measure", "search"] if jumps else ["measure"]
-    return {0: tuple(first), 2: ("walk",)}.get(number, ())
+    return {0: tuple(first), 2: walk}.get(number, ())
 
 
 def _stages(plan: Plan, length: int) -> list[tuple[Stage, int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,10 @@ import numpy as np
 from jax import random
 from numpyro.util import is_prng_key
 
+from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.kernels.parts.parts import Parts
+from numpyro_contour.models.compiled_on_data import CompiledOnData
+from numpyro_contour.models.disk.on_disk import stored_of, with_stored
 from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.modes.known_list import KnownList
 from numpyro_contour.modes.listed_modes import found_modes, spread_of, with_new_modes
@@ -24,6 +27,12 @@ from numpyro_contour.warmup.stages.tuning import at_bottom
 # The gradients of a search, as a share of all that the warm-up takes: before it, and with those at
 # the ends of its stages. The fewest before it.
 _FIRST, _ALL, _FEWEST = 0.1, 0.15, 20_000
+# With minibatches a search passes over all rows. A row of such a pass costs this share of one that
+# is drawn (.15 to .45 were measured), and two rounds of descents have to be affordable, in a number
+# of coordinates in which modes have full shapes.
+_IN_TURN, _FEWEST_OF_ALL_ROWS, _MOST_COORDINATES = 0.25, 2_000, 200
+# The noise of a mode that is to have an anchor of its own.
+_UNSERVED = 1e9
 # The share of descents that have to end in a mode. In a neck that has no bottom few of them do.
 _CONCLUSIVE = 0.5
 # Chains begin in modes that are lighter than the heaviest one by this number of nats at most.
@@ -38,26 +47,30 @@ class HostSearch:
     Where chains do not jump, it only goes down from where each of them starts.
 
     Args:
-        finder: the energies, whose program is being compiled.
+        beginning: the energies, whose program is being compiled, and how many may be evaluated.
         state: the first state of one chain or of all; it has slots for modes where chains jump.
-        gradients: evaluations of energy and gradient that the warm-up takes.
     """
 
-    def __init__(self, finder: ModeFinder, state: Any, gradients: float):
+    def __init__(self, beginning: Beginning, state: Any):
         self._key = state.rng_key
         self._rng = generator_of(self._key)
-        self._list = KnownList(finder.landscape())
-        self._most = _ALL * gradients
+        self._list = KnownList(beginning.finder.landscape())
+        self._most = beginning.all_gradients
         self._numbers: list[int] = []
         self._jumps = bool(state.warmup.modes)
+        self._anchors = bool(state.warmup.anchors)
+        self._asked: set[int] = set()
+        self._base = 0.0
         nowhere = np.empty((0, self._list.landscape.size))
         starts = self._starts = nowhere if is_traced(state) else _positions(state)
         if self._jumps or not len(starts):
-            explore(self._list, self._rng, starts, max(_FEWEST, _FIRST * gradients))
+            explore(self._list, self._rng, starts, beginning.first_gradients)
         else:
             go_down(self._list, starts)
         if self._list.shapes:
             self._numbers = with_new_modes([], self._list)
+            if self._anchors:  # energies are differences then
+                self._base = min(shape.energy for shape in self._list.shapes)
 
     @property
     def is_conclusive(self) -> bool:
@@ -113,39 +126,105 @@ class HostSearch:
         Args:
             state: the state of one chain or of all.
         """
-        if not self._jumps or self._list.landscape.gradients > self._most:
+        if not self._jumps:
             return state
-        look_again(self._list, self._rng, _positions(state))
-        numbers = with_new_modes(self._numbers, self._list)
-        if numbers == self._numbers:
+        if self._list.landscape.gradients <= self._most:
+            look_again(self._list, self._rng, _positions(state))
+            numbers = with_new_modes(self._numbers, self._list)
+            if numbers != self._numbers:
+                self._numbers = numbers
+                state = self._with_modes(state)
+        return self._asking(state) if self._anchors and self.several else state
+
+    def ended(self, state: Any) -> Any:
+        """The state after the warm-up, with modes whose energies are differences as the chains'."""
+        if not (self._jumps and self._anchors):
             return state
-        self._numbers = numbers
-        return self._with_modes(state)
+        modes, reference = state.warmup.modes, state.warmup.anchors.reference
+        of_first = sum(float(np.ravel(part)[0]) for part in everywhere(tuple(reference)))
+        rise = self._base - of_first
+        modes = modes._replace(energy=modes.energy + rise, log_mass=modes.log_mass - rise)
+        return state._replace(warmup=state.warmup._replace(modes=modes))
+
+    def _asking(self, state: Any) -> Any:
+        """The state with modes that ask for anchors, each of them once."""
+        slots = [k for k, number in enumerate(self._numbers) if number not in self._asked]
+        if not slots:
+            return state
+        self._asked.update(self._numbers)
+        modes = state.warmup.modes
+        noise = modes.noise.at[np.array(slots)].set(_UNSERVED)
+        return state._replace(warmup=state.warmup._replace(modes=modes._replace(noise=noise)))
 
     def _with_modes(self, state: Any) -> Any:
         if not self._jumps:
             return state
-        modes = found_modes(self._list, self._numbers)
+        modes = found_modes(self._list, self._numbers, self._base)
         return state._replace(warmup=state.warmup._replace(modes=modes))
 
 
-def begun_in_modes(
-    parts: Parts, finder: ModeFinder | None, state: Any, num_warmup: int
-) -> tuple[Any, HostSearch | None]:
-    """The state of chains that begin in modes, and the search; the state as it is without one.
+class Beginning(NamedTuple):
+    """What a search on the host takes."""
+
+    finder: ModeFinder
+    #: evaluations of energy and gradient before the warm-up, and with those in it
+    first_gradients: float
+    all_gradients: float
+
+
+def beginning(
+    parts: Parts, program: CompiledOnData, state: Any, num_warmup: int, data: tuple, on_host: bool
+) -> Beginning | None:
+    """What searches for modes on the host, for chains to begin in; None where they are to descend.
+
+    Modes are searched for where energies are exact and all settings are the defaults. With
+    minibatches they are where passes over all rows are cheap beside the warm-up, by exact energies.
 
     Args:
         parts: the parts of the kernel.
-        finder: what searches, None where chains are to descend by themselves.
+        program: that of `search_program`.
         state: the first state of one chain or of all.
         num_warmup: draws of warm-up.
+        data: the arguments of the model.
+        on_host: whether the host makes the warm-up, as far as the kernel knows.
     """
-    if finder is None:
-        return state, None
-    assert parts.plan is not None
+    plan, scaling = parts.plan, parts.scaling
+    finds = scaling.is_found and scaling.finds_preconditioner
+    if plan is None or plan.stages[0] is not DESCENT or is_traced(data) or not finds:
+        return None
+    if parts.temperature != Constant(1.0) or not _on_one_device((state, data)):
+        return None
+    like = state.z if is_prng_key(state.rng_key) else jax.tree.map(lambda x: x[0], state.z)
     chains = 1 if is_prng_key(state.rng_key) else len(state.rng_key)
-    gradients = max(num_warmup, parts.plan.least) * parts.num_steps * chains
-    search = HostSearch(finder, state, gradients)
+    gradients = 1.0 * max(num_warmup, plan.least) * parts.num_steps * chains
+    fewest, potential = float(_FEWEST), parts.source.potential(*data)
+    estimator = parts.estimator(potential)
+    if estimator == "control_variate" and parts.source.energy is None:
+        assert potential is not None
+        rows = parts.source.full_data(potential, like)
+        gradients *= rows.taken / (rows.size * _IN_TURN)
+        by_disk = bool(stored_of(with_stored(data)))
+        few = state.sampler.chain.position.shape[-1] <= _MOST_COORDINATES
+        affordable = few and not by_disk and _ALL * gradients >= _FEWEST_OF_ALL_ROWS
+        if not (affordable and on_host) or is_traced(state):
+            return None
+        fewest = 0.0
+    elif estimator != "full":
+        return None
+    finder = ModeFinder(program, like, *data)
+    return Beginning(finder, max(fewest, _FIRST * gradients), _ALL * gradients)
+
+
+def begun_in_modes(begins: Beginning | None, state: Any) -> tuple[Any, HostSearch | None]:
+    """The state of chains that begin in modes, and the search; the state as it is without one.
+
+    Args:
+        begins: what searches, None where chains are to descend by themselves.
+        state: the first state of one chain or of all.
+    """
+    if begins is None:
+        return state, None
+    search = HostSearch(begins, state)
     return (search.begun(state), search) if search.is_conclusive else (state, None)
 
 
@@ -154,26 +233,9 @@ def is_traced(tree: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
 
-def searches_on_host(parts: Parts, state: Any, data: Any) -> bool:
-    """Whether modes are searched for on the host, and chains begin in them.
-
-    So it is where energies are exact and all settings are the defaults.
-
-    Args:
-        parts: the parts of the kernel.
-        state: the first state.
-        data: the arguments of the model.
-    """
-    plan, scaling = parts.plan, parts.scaling
-    if plan is None or plan.stages[0] is not DESCENT:
-        return False
-    finds = scaling.is_found and scaling.finds_preconditioner
-    if is_traced(data):
-        return False
-    exact = parts.estimator(parts.source.potential(*data)) == "full"
-    leaves = [x for x in jax.tree.leaves((state, data)) if isinstance(x, jax.Array)]
-    one_device = all(number_of_devices(x) == 1 for x in leaves)
-    return finds and exact and one_device and parts.temperature == Constant(1.0)
+def _on_one_device(tree: Any) -> bool:
+    leaves = [x for x in jax.tree.leaves(tree) if isinstance(x, jax.Array)]
+    return all(number_of_devices(x) == 1 for x in leaves)
 
 
 def _positions(state: Any) -> np.ndarray:

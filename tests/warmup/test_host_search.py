@@ -95,14 +95,64 @@ def test_what_a_partition_says_does_not_matter():
     np.testing.assert_allclose(state.sampler.chain.position[:, 0], [-4, 4, -4, 4], atol=1e-2)
 
 
-def test_minibatches_descend_by_themselves():
-    def model(y):
-        mu = numpyro.sample("mu", dist.Normal(0, 5))
-        with numpyro.plate("rows", len(y), subsample_size=10) as rows:
-            numpyro.sample("y", dist.Normal(mu, 1), obs=y[rows])
+def squares(y, taken):
+    """Two modes, at the roots of the mean."""
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    with numpyro.plate("rows", len(y), subsample_size=taken) as rows:
+        numpyro.sample("y", dist.Normal(mu**2, 20), obs=y[rows])
 
-    state = SGLD(model, num_steps=20).first_state(KEYS, 100, None, (np.ones(200, np.float32),))
-    assert state.warmup.tuning.descent != ()
+
+ROWS = np.random.default_rng(0).normal(9.0, 20.0, 200).astype(np.float32)
+
+
+def exact_energy(mu):
+    likelihood = dist.Normal(mu**2, 20).log_prob(ROWS).sum()
+    return -likelihood - dist.Normal(0, 5).log_prob(mu)
+
+
+@pytest.mark.parametrize(("kernel", "args"), [(SGLD, {}), (ContourSGLD, {"energy": "first_order"})])
+def test_minibatches_that_cannot_afford_all_rows_descend(kernel, args):
+    """Or where something is said of energies, or a warm-up is not made on the host."""
+    taken = 2 if kernel is SGLD else 50
+    kernel = kernel(lambda y: squares(y, taken), num_steps=50, **args)
+    assert kernel._started(KEYS, 100, None, (ROWS,), {}, on_host=True)[1] is None
+
+
+def test_minibatches_of_few_rows_begin_in_the_modes_of_all():
+    kernel = ContourSGLD(lambda y: squares(y, 50), num_steps=50)
+    of_run = KEYS, 100, None, (ROWS,), {}
+    assert kernel._started(*of_run)[1] is None
+    state, begins = kernel._started(*of_run, on_host=True)
+    begun, _ = begun_in_modes(begins, state)
+    places = begun.sampler.chain.position[:, 0]
+    np.testing.assert_allclose(np.abs(places), np.abs(places[0]), rtol=1e-2)
+    assert set(np.sign(places)) == {-1.0, 1.0}
+    np.testing.assert_allclose(jax.vmap(jax.grad(exact_energy))(places), 0.0, atol=0.1)
+
+
+@pytest.mark.slow
+def test_their_modes_get_anchors_and_energies_are_differences_to_these():
+    kernel = ContourSGLD(lambda y: squares(y, 50), num_steps=50)
+    state = kernel.init(KEYS, 100, None, (ROWS,), {})
+    anchors, modes = state.warmup.anchors, state.warmup.modes
+    assert modes.modes.known.sum() == 2
+    # Whatever chain it is, both modes have anchors, and energies are differences to its first.
+    served = np.asarray(anchors.slots.position[..., 0])[np.asarray(anchors.slots.weight) > 0]
+    assert {*np.sign(served)} == {-1.0, 1.0}
+    for chain in range(4):
+        used = np.asarray(anchors.slots.weight[chain]) > 0
+        assert {*np.sign(anchors.slots.position[chain, used, 0])} == {-1.0, 1.0}
+    exact = jax.vmap(exact_energy)
+    reference = np.asarray(anchors.reference.high + anchors.reference.low)
+    np.testing.assert_allclose(
+        modes.energy[:2] + reference[0], exact(modes.modes.mean[:2, 0]), atol=2e-2
+    )
+    expected = modes.modes.log_volume[:2] - modes.energy[:2]
+    np.testing.assert_allclose(modes.log_mass[:2], expected, atol=2e-2)
+    chain = state.sampler.chain
+    np.testing.assert_allclose(
+        chain.potential_energy + reference, exact(chain.position[:, 0]), atol=0.3
+    )
 
 
 def narrow(x):
@@ -115,8 +165,8 @@ def narrow(x):
 def test_where_a_chain_has_come_to_is_looked_at_again():
     """A mode that no search finds is known once a chain is in it; the others keep their slots."""
     kernel = ContourSGLD(potential_fn=narrow, num_steps=200)
-    state, finder = kernel._started(KEYS, 100, jnp.zeros((4, 6)), (), {})
-    state, search = begun_in_modes(kernel.parts, finder, state, 100)
+    state, begins = kernel._started(KEYS, 100, jnp.zeros((4, 6)), (), {})
+    state, search = begun_in_modes(begins, state)
     assert state.warmup.modes.modes.known.sum() == 1
     same = search.looked_again(state)
     assert same.warmup.modes.modes.known.sum() == 1
@@ -132,8 +182,8 @@ def test_where_a_chain_has_come_to_is_looked_at_again():
 
 def test_a_search_does_not_outlast_its_share_of_the_gradients():
     kernel = ContourSGLD(potential_fn=normals, num_steps=1)
-    state, finder = kernel._started(KEYS, 20, start(), (), {})
-    state, search = begun_in_modes(kernel.parts, finder, state, 20)
+    state, begins = kernel._started(KEYS, 20, start(), (), {})
+    state, search = begun_in_modes(begins, state)
     before = search._list.landscape.gradients
     assert search.looked_again(state) is state
     assert search._list.landscape.gradients == before
@@ -150,7 +200,7 @@ def test_chains_walk_from_there_with_a_step_that_suits_them():
 def test_heavy_models_are_evaluated_at_fewer_places_at_once(monkeypatch):
     def lanes(kernel, most):
         monkeypatch.setattr(mode_finder, "_OPERATIONS", most)
-        return kernel._started(KEYS, 20, start(), (), {})[1]._lanes
+        return kernel._started(KEYS, 20, start(), (), {})[1].finder._lanes
 
     one, other, third = (ContourSGLD(potential_fn=normals, num_steps=20) for _ in range(3))
     assert lanes(one, 1e9) == 64
