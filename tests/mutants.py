@@ -1016,9 +1016,32 @@ MUTANTS = [
         "warmup/test_host_search.py",
     ),
     Mutant(
+        "beginning", "_ALL * gradients >= ", "_ALL * gradients < ", "warmup/test_host_search.py"
+    ),
+    Mutant("beginning", "(affordable and on_host)", "affordable", "warmup/test_host_search.py"),
+    Mutant(
+        "beginning",
+        "rows.taken / (rows.size * _IN_TURN)",
+        "rows.size * _IN_TURN / rows.taken",
+        "warmup/test_host_search.py",
+    ),
+    Mutant(
+        "beginning",
+        " and parts.source.energy is None",
+        "",
+        "warmup/test_host_search.py",
+    ),
+    Mutant(
+        "HostSearch.ended",
+        "self._base - of_first",
+        "of_first - self._base",
+        "warmup/test_host_search.py",
+    ),
+    Mutant("HostSearch._asking", "set(_UNSERVED)", "set(0.0)", "warmup/test_host_search.py"),
+    Mutant(
         "HostSearch.looked_again",
+        "gradients <= self._most:",
         "gradients > self._most:",
-        "gradients < self._most:",
         "warmup/test_host_search.py",
     ),
     Mutant(
@@ -1029,25 +1052,25 @@ MUTANTS = [
     ),
     Mutant(
         "HostSearch.looked_again",
-        "_positions(state))\n        numbers",
-        "0 * _positions(state))\n        numbers",
+        "self._rng, _positions(state))",
+        "self._rng, 0 * _positions(state))",
         "warmup/test_host_search.py",
     ),
     Mutant(
-        "searches_on_host",
+        "beginning",
         "scaling.is_found and scaling",
         "True and scaling",
         "warmup/test_host_search.py",
     ),
     Mutant(
-        "searches_on_host",
+        "beginning",
         "is_found and scaling.finds_preconditioner",
         "is_found",
         "warmup/test_host_search.py",
     ),
     Mutant(
-        "searches_on_host",
-        "and parts.temperature == Constant(1.0)",
+        "beginning",
+        "parts.temperature != Constant(1.0) or ",
         "",
         "warmup/test_host_search.py",
     ),

@@ -47,7 +47,8 @@ ROOMS = {
     ),
     "warmup": (
         "arviz",
-        "kernels.parts energies models warmup.stages modes core.samplers core.arrays schedules",
+        "kernels.parts energies models models.disk warmup.stages modes core.samplers "
+        "core.arrays schedules",
     ),
     "kernels": (
         "arviz",

@@ -24,7 +24,6 @@ from benchmarks.shared.timing import seconds_of
 from numpyro_contour import ContourSGLD, EnergyPartition
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.examples import mixture
-from numpyro_contour.kernels.after_run import full_data
 from numpyro_contour.models.all_rows import FullEnergy, Reference
 from numpyro_contour.runs.energies_over_all_rows import full_energies
 from numpyro_contour.runs.finished_run import FinishedRun
@@ -281,11 +280,11 @@ def _costs(data: tuple, energy: str) -> tuple[float, float]:
     if anchors:
         first = jax.tree.map(lambda x: x[0], anchors.slots)
         reference = Reference(first.position, first.weight, anchors.order)
-    _, positions = full_data(kernel, data, {}, state.z).sharing(reference)
+    _, positions = kernel.energies(state.z, data, {}).full_data.sharing(reference)
 
     @jax.jit
     def energies(flat: jax.Array, data: tuple) -> FullEnergy:
-        shared, _ = full_data(kernel, data, {}, state.z).sharing(reference)
+        shared, _ = kernel.energies(state.z, data, {}).full_data.sharing(reference)
         return jax.vmap(shared.at, (0, None))(flat, reference)
 
     flat = jnp.broadcast_to(ravel(state.z), (positions, data[0].shape[1]))

@@ -23,7 +23,7 @@ from numpyro_contour.energies.anchors import (
 from numpyro_contour.energies.clusters import Clusters
 from numpyro_contour.energies.control_variate import first_order
 from numpyro_contour.energies.data_expansion import Home, home_of
-from numpyro_contour.energies.source import EnergySource, anchors_of
+from numpyro_contour.energies.source import Energies, anchors_of
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.models.model_potential import ModelPotential
@@ -33,9 +33,8 @@ from numpyro_contour.warmup.stages.state import progress
 
 def place_anchor(
     plan: Plan,
-    source: EnergySource,
+    energies: Energies,
     method: Method,
-    potential: ModelPotential | None,
     lift: Callable,
     before: Any,
     after: Any,
@@ -44,9 +43,8 @@ def place_anchor(
 
     Args:
         plan: the plan of the warm-up.
-        source: where energies come from.
+        energies: those of the run.
         method: the kernel's method.
-        potential: the model's potential energy.
         lift: makes a function of one chain one of all, one chain after the other.
         before: the state before the draw.
         after: the state after it.
@@ -58,18 +56,13 @@ def place_anchor(
     places = jnp.asarray((*plan.places_anchor, False))[here.number]
     return lax.cond(
         jnp.any(here.ends & places),
-        lift(partial(anchored, source, method, potential)),
+        lift(partial(anchored, energies, method)),
         lambda x: x[0],
         (after, mean, plan.flag("descends", here.number)),
     )
 
 
-def anchored(
-    source: EnergySource,
-    method: Method,
-    potential: ModelPotential | None,
-    ended: tuple[Any, jax.Array, jax.Array],
-) -> Any:
+def anchored(energies: Energies, method: Method, ended: tuple[Any, jax.Array, jax.Array]) -> Any:
     """The state with its first anchor where a descent ended, or where there is less noise.
 
     After a descent that is the chain's position. After a stage of tuning it is the better one of
@@ -80,27 +73,25 @@ def anchored(
     has less noise.
 
     Args:
-        source: where energies come from.
+        energies: those of the run.
         method: the kernel's method.
-        potential: the model's potential energy.
         ended: the state after a stage, its mean position, and whether it was a descent.
     """
-    assert potential is not None
     state, mean, descended = ended
     rng_key, key = random.split(state.rng_key)
     anchors, position = state.warmup.anchors, state.sampler.chain.position
-    full_data = source.full_data(potential, state.z)
+    full_data = energies.full_data
     old = jax.tree.map(lambda x: x[0], anchors.slots)
     new = anchor_at(full_data, jnp.where(descended, position, mean), anchors)
     tuning = state.warmup.tuning
     best = least_noisy(
         key,
-        potential,
-        state.z,
+        energies.of_rows,
+        energies.like,
         position,
         jax.tree.map(lambda *both: jnp.stack(both), old, new),
         tuning.preconditioner,
-        or_none=source.energy is None,
+        or_none=energies.source.energy is None,
         factor=tuning.factor,
     )
     # An expansion in the data has no reach.
@@ -110,7 +101,7 @@ def anchored(
         best = lax.cond(anchors.order == 2, bent, lambda x: x, best)
     anchors = with_anchor(anchors, jnp.zeros((), jnp.int32), best)
     anchors = anchors._replace(metric=1 / tuning.diagonal)
-    clusters = source.expansions(potential, state.z).clusters
+    clusters = energies.expansions.clusters
     if anchors.home and clusters:
         homes = partial(home_at, full_data, clusters)
         home = lax.cond(anchors.order == 3, homes, lambda _: anchors.home, best)
@@ -136,13 +127,12 @@ def _relative_to(method: Method, state: Any, anchors: Anchors) -> Any:
     return state._replace(sampler=sampler, warmup=warmup)
 
 
-def anchored_on_new_data(source: EnergySource, potential: ModelPotential | None, state: Any) -> Any:
+def anchored_on_new_data(energies: Energies, state: Any) -> Any:
     """The state with energies and gradients of its anchors on other data."""
     anchors = anchors_of(state.warmup)
     if not anchors:
         return state
-    assert potential is not None
-    full_data = source.full_data(potential, state.z)
+    full_data = energies.full_data
 
     def anew(anchor: Anchor) -> Anchor:
         found = anchor_at(full_data, anchor.position, anchors)
@@ -156,7 +146,7 @@ def anchored_on_new_data(source: EnergySource, potential: ModelPotential | None,
         lambda anchor: lax.cond(anchor.weight > 0, anew, lambda x: x, anchor), anchors.slots
     )
     anchors = anchors._replace(slots=slots)
-    clusters = source.expansions(potential, state.z).clusters
+    clusters = energies.expansions.clusters
     if anchors.home and clusters:
         first = jax.tree.map(lambda x: x[0], slots)
         homes = partial(home_at, full_data, clusters)

@@ -26,10 +26,9 @@ from numpyro_contour.energies.anchors import (
 from numpyro_contour.energies.clusters import Clusters
 from numpyro_contour.energies.first_anchors import home_at
 from numpyro_contour.energies.noise import variances_of_all
-from numpyro_contour.energies.source import EnergySource
+from numpyro_contour.energies.source import Energies
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.models.all_rows import FullData
-from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.modes.found_modes import FoundModes
 from numpyro_contour.warmup.stages.plan import SETTLE, Plan
 from numpyro_contour.warmup.stages.state import progress
@@ -55,9 +54,8 @@ _FORGETTING = 0.99
 
 def follow(
     plan: Plan,
-    source: EnergySource,
+    energies: Energies,
     method: Method,
-    potential: ModelPotential | None,
     state: Any,
     modes: FoundModes | tuple[()] = (),
 ) -> Any:
@@ -70,16 +68,15 @@ def follow(
 
     Args:
         plan: the plan of the warm-up.
-        source: where energies come from.
+        energies: those of the run.
         method: the kernel's method.
-        potential: the model's potential energy.
         state: the states of all chains after a draw of the warm-up, with a leading axis.
         modes: those that chains may jump to. () (default) where there are no jumps.
     """
     state, asks = noted(plan, method, state, modes)
     if not state.warmup.anchors:
         return state
-    followed_up = partial(followed, plan, source, method, potential, modes=modes)
+    followed_up = partial(followed, plan, energies, method, modes=modes)
     return lax.cond(asks, followed_up, lambda x: x, state)
 
 
@@ -108,17 +105,15 @@ def noted(
 
 def followed(
     plan: Plan,
-    source: EnergySource,
+    energies: Energies,
     method: Method,
-    potential: ModelPotential | None,
     state: Any,
     modes: FoundModes | tuple[()] = (),
 ) -> Any:
     """The states of all chains with less noise, where it asks for that."""
-    assert potential is not None
     here = jax.vmap(lambda warmup: progress(plan, warmup))(state.warmup)
     settled = jnp.any(here.number >= plan.last(SETTLE) - 1)
-    return _less_noisy(source, method, potential, state, *_noisy(method, state, modes), settled)
+    return _less_noisy(energies, method, state, *_noisy(method, state, modes), settled)
 
 
 def _noisy(method: Method, state: Any, modes: FoundModes | tuple[()]) -> tuple[Chain, jax.Array]:
@@ -143,9 +138,8 @@ def _with_a_mode(visited: Chain, modes: FoundModes) -> Chain:
 
 
 def _less_noisy(
-    source: EnergySource,
+    energies: Energies,
     method: Method,
-    potential: ModelPotential,
     state: Any,
     visited: Chain,
     noise: jax.Array,
@@ -154,19 +148,18 @@ def _less_noisy(
     """The states of all chains with anchors by which their energies have less noise.
 
     Args:
-        source: where energies come from.
+        energies: those of the run.
         method: the kernel's method.
-        potential: the model's potential energy.
         state: the states of all chains.
         visited: the chains that their samplers move, (chains, replicas, ...).
         noise: the variance of their energies' noise, (chains, replicas).
         settled: whether the first anchors are where the chains have settled.
     """
-    anchors, like = state.warmup.anchors, jax.tree.map(lambda x: x[0], state.z)
-    full_data, expansions = source.full_data(potential, like), source.expansions(potential, like)
+    anchors, potential = state.warmup.anchors, energies.of_rows
+    full_data, expansions = energies.full_data, energies.expansions
     chain, replica = jnp.unravel_index(jnp.argmax(noise), noise.shape)
     position = visited.position[chain, replica]
-    on_rows = variances_of_all(potential, like, expansions)
+    on_rows = variances_of_all(potential, energies.like, expansions)
     keys = random.split(random.fold_in(state.rng_key[0], 1), _COMPARED)
 
     def variances(x: jax.Array, of_chain: Anchors) -> jax.Array:
@@ -217,11 +210,10 @@ def _less_noisy(
     # As the passes, refusals are counted once for all chains.
     refused = anchors.refused.at[0].add(1 * (needed & ~affordable))
     anchors = anchors._replace(refused=refused)
-    estimator = partial(source.estimator, "control_variate", potential, like)
     anew = jnp.any(anchors.order != state.warmup.anchors.order)
-    told = partial(with_noise_anew, partial(estimator, tells_noise=False))
+    told = partial(with_noise_anew, partial(energies.of_chains, tells_noise=False))
     state = lax.cond(anew, told, _with_anchors, state, anchors)
-    energy = estimator(state.warmup)
+    energy = energies.of_chains(state.warmup)
 
     def evaluated_anew(state: Any) -> Any:
         """No chain keeps an energy whose noise happened to be low."""

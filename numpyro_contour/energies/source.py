@@ -1,9 +1,10 @@
-"""Where a kernel's potential energies come from: a model or a function, and an estimator."""
+"""Potential energies: where a kernel has them from, and one value that evaluates those of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -86,50 +87,94 @@ class EnergySource:
         """The potential energy of the model, None for a potential function."""
         return None if self.model is None else self.model_potential(args, kwargs)
 
-    def expansions(self, potential: ModelPotential, like: Any) -> Expansions:
+    def on(
+        self, potential: ModelPotential | None, like: Any, estimator: str | Callable = "full"
+    ) -> Energies:
+        """The energies of a run.
+
+        Args:
+            potential: what `potential` has given.
+            like: an unconstrained position of one chain.
+            estimator: what estimates them, as `choice.chosen` says. Defaults to "full".
+        """
+        return Energies(self, potential, like, estimator)
+
+
+@dataclass(frozen=True)
+class Energies:
+    """The potential energies of a run, in all the ways in which they are evaluated.
+
+    It is made where a function is traced, from the data of the run, and holds what they share.
+    """
+
+    source: EnergySource
+    #: the model's, None for a potential function
+    potential: ModelPotential | None
+    #: an unconstrained position of one chain
+    like: Any
+    #: "full", "minibatch", "control_variate" or the user's own callable
+    estimator: str | Callable
+
+    @property
+    def exact(self) -> bool:
+        """Whether chains see exact energies."""
+        return self.estimator == "full"
+
+    @property
+    def of_rows(self) -> ModelPotential:
+        """The potential energy of the model.
+
+        Raises:
+            ValueError: there is only a potential function.
+        """
+        if self.potential is None:
+            self.source.model_or_fail()
+        assert self.potential is not None
+        return self.potential
+
+    @cached_property
+    def full_data(self) -> FullData:
+        """The model over all rows of its subsample plates, in chunks of bounded memory."""
+        return FullData(self.of_rows, self.like, self.source.chunk_bytes)
+
+    @cached_property
+    def expansions(self) -> Expansions:
         """The expansions of a control variate that may come."""
-        found = expansions_of(self.energy, potential, like)
+        found = expansions_of(self.source.energy, self.of_rows, self.like)
         assert found is not None
         return found
 
-    def full_data(self, potential: ModelPotential, like: Any) -> FullData:
-        """The model over all rows of its subsample plates, in chunks of bounded memory."""
-        return FullData(potential, like, self.chunk_bytes)
-
-    def exact_energy(
-        self, args: tuple, kwargs: dict | None, like: Any
-    ) -> Callable[[jax.Array], jax.Array]:
+    @property
+    def at_vectors(self) -> Callable[[jax.Array], jax.Array]:
         """The exact potential energy of vectors of positions."""
-        if self.potential_fn is not None:
-            potential_fn = full_precision(self.potential_fn)
-            return lambda vector: potential_fn(unravel_like(vector, like))
-        full_data = self.full_data(self.model_potential(args, kwargs), like)
-        return lambda vector: full_data.at(vector).energy.high
+        if self.source.potential_fn is not None:
+            potential_fn = full_precision(self.source.potential_fn)
+            return lambda vector: potential_fn(unravel_like(vector, self.like))
+        return lambda vector: self.full_data.at(vector).energy.high
 
-    def estimator(
-        self,
-        chosen: str | Callable,
-        potential: ModelPotential | None,
-        like: Any,
-        warmup: Any,
-        tells_noise: bool | None = None,
+    @property
+    def everywhere(self) -> PotentialAndGrad:
+        """The exact potential energy and its gradient."""
+        exact = replace(self, estimator="full")
+        return exact.of_chains(())(())
+
+    def of_chains(
+        self, warmup: Any, tells_noise: bool | None = None
     ) -> Callable[[Any], PotentialAndGrad]:
-        """The estimator of each chain, made from the chain's own warm-up.
+        """From the warm-up of a chain to its `potential_and_grad`.
 
         Args:
-            chosen: which estimator it is.
-            potential: the model's, None for a potential function.
-            like: an unconstrained position.
             warmup: the warm-up of all chains.
             tells_noise: whether a control variate tells the variance of its energy's noise. None
                 (default) for as long as the warm-up lasts.
         """
+        source, potential, like, chosen = self.source, self.potential, self.like, self.estimator
         if potential is None:
-            assert self.potential_fn is not None
+            assert source.potential_fn is not None
             function = (
                 of_callable(chosen, like)
                 if callable(chosen)
-                else of_function(self.potential_fn, like)
+                else of_function(source.potential_fn, like)
             )
         else:
             anchors = anchors_of(warmup)
@@ -138,9 +183,9 @@ class EnergySource:
             tells: Any = tells_noise
             if tells is None:
                 tells = jnp.any(warmup.iteration < warmup.length) if warmup else False
-            expansions = self.expansions(potential, like) if anchors else None
+            expansions = self.expansions if anchors else None
             function = choice.of_model(
-                *(chosen, potential, like, self.chunk_bytes, expansions, order, tells)
+                *(chosen, potential, like, source.chunk_bytes, expansions, order, tells)
             )
 
         def of_chain(warmup: Any) -> PotentialAndGrad:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,11 +11,9 @@ import numpy as np
 from numpyro_contour.core.arrays.vectors import ravel
 from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, log_psi_at_nodes
 from numpyro_contour.core.samplers.known_modes import Modes, cell, standardised
-from numpyro_contour.energies.clusters import Clusters
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.contour_state import NAME as WEIGHT_SITE
 from numpyro_contour.kernels.methods.contour_state import ContourState, log_flattening_at
-from numpyro_contour.models.all_rows import FullData
 from numpyro_contour.warmup.stages.relaxation_times import RelaxationTimes, relaxation_times
 
 
@@ -27,19 +24,6 @@ def flattening_of(kernel: Kernel) -> Flattening:
     return flattening
 
 
-def full_data(kernel: Kernel, model_args: tuple, model_kwargs: dict | None, like: Any) -> FullData:
-    """The kernel's model over all rows of its subsample plates, in chunks of bounded memory."""
-    return kernel.parts.source.full_data(kernel.model_potential(model_args, model_kwargs), like)
-
-
-def clusters(
-    kernel: Kernel, model_args: tuple, model_kwargs: dict | None, like: Any
-) -> Clusters | tuple[()]:
-    """The clusters of the kernel's rows for an expansion in the data, () without one."""
-    potential = kernel.model_potential(model_args, model_kwargs)
-    return kernel.parts.source.expansions(potential, like).clusters
-
-
 def without_weight(samples: Any, log_weight: Any) -> Any:
     """The collected draws without their log weights; a model's own site of that name stays."""
     if not isinstance(samples, dict) or WEIGHT_SITE not in samples:
@@ -47,13 +31,6 @@ def without_weight(samples: Any, log_weight: Any) -> Any:
     if not np.array_equal(samples[WEIGHT_SITE], log_weight, equal_nan=True):
         return samples
     return {name: value for name, value in samples.items() if name != WEIGHT_SITE}
-
-
-def exact_energy(
-    kernel: Kernel, model_args: tuple, model_kwargs: dict | None, like: Any
-) -> Callable[[jax.Array], jax.Array]:
-    """The exact potential energy of vectors of positions, of the model or of `potential_fn`."""
-    return kernel.parts.source.exact_energy(model_args, model_kwargs, like)
 
 
 def log_flattening(kernel: Kernel, state: ContourState, energy: jax.Array) -> jax.Array:

@@ -42,8 +42,7 @@ def after_tries(
     single = is_prng_key(state.rng_key)
     lift = (lambda f: f) if single else jax.vmap
     like = state.z if single else jax.tree.map(lambda x: x[0], state.z)
-    potential = inner.source.potential(args, kwargs)
-    energies = inner.source.estimator("full", potential, like, ())(())
+    energies = inner.source.on(inner.source.potential(args, kwargs), like).everywhere
     in_warmup = jnp.ravel(lift(partial(inner.in_warmup, length=length))(state.inner))[0]
     tries = plan.tries
     if not inner.jumps_in_warmup:

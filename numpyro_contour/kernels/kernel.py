@@ -20,7 +20,7 @@ from numpyro.util import is_prng_key
 
 from numpyro_contour import checks
 from numpyro_contour.core.samplers.window import DRAWS
-from numpyro_contour.energies.source import EnergySource
+from numpyro_contour.energies.source import Energies, EnergySource
 from numpyro_contour.kernels.methods.contour_state import of_sites
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.methods.plain import Plain
@@ -182,6 +182,22 @@ class Kernel(MCMCKernel):
             ValueError: as `ModelPotential.of`, or the kernel was given `potential_fn`.
         """
         return self.parts.source.model_potential(model_args, model_kwargs)
+
+    def energies(self, like: Any, model_args: tuple, model_kwargs: dict | None) -> Energies:
+        """The potential energies of a run, in all the ways in which they are evaluated.
+
+        Args:
+            like: an unconstrained position of one chain.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments, or None.
+
+        Returns:
+            An `Energies`.
+
+        Raises:
+            ValueError: as `model_potential`, or as `energy_estimator`.
+        """
+        return self.parts.energies(self.parts.source.potential(model_args, model_kwargs), like)
 
     def energy_estimator(
         self, model_args: tuple = (), model_kwargs: dict | None = None

@@ -20,6 +20,7 @@ from numpyro.infer import MCMC
 from numpyro_contour.core.arrays.hosts import everywhere, is_here
 from numpyro_contour.core.arrays.vectors import leaf_names
 from numpyro_contour.energies.clusters import Clusters
+from numpyro_contour.energies.source import Energies
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.mode_jumping import ModeJumping
@@ -223,17 +224,21 @@ class FinishedRun:
         """The potential energy of the kernel's model on these arguments."""
         return self.kernel.model_potential(model_args, model_kwargs)
 
+    def energies(self, model_args: tuple, model_kwargs: dict) -> Energies:
+        """The potential energies of the run, or those of its model on other data."""
+        return self.kernel.energies(self.like, model_args, model_kwargs)
+
     def clusters(self) -> Clusters | tuple[()]:
         """The clusters of the rows for an expansion in the data, () without one."""
-        return after_run.clusters(self.kernel, self.model_args, self.model_kwargs, self.like)
+        return self.energies(self.model_args, self.model_kwargs).expansions.clusters
 
     def full_data(self, model_args: tuple, model_kwargs: dict) -> FullData:
         """The model over all rows of these arguments, in chunks of bounded memory."""
-        return after_run.full_data(self.kernel, model_args, model_kwargs, self.like)
+        return self.energies(model_args, model_kwargs).full_data
 
     def exact_energy(self) -> Callable[[jax.Array], jax.Array]:
         """The exact potential energy of positions as vectors."""
-        return after_run.exact_energy(self.kernel, self.model_args, self.model_kwargs, self.like)
+        return self.energies(self.model_args, self.model_kwargs).at_vectors
 
     # ------------------------------------------------------------------ the flattening
 

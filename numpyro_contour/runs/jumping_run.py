@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer import MCMC
 
+from numpyro_contour.energies.source import Energies
 from numpyro_contour.kernels import after_run
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.mode_jumping import ModeJumping
@@ -134,13 +135,18 @@ class JumpingRun(FinishedRun):
         """The potential energy of the model on these arguments."""
         return self.jumping.source.model_potential(model_args, model_kwargs)
 
+    def energies(self, model_args: tuple, model_kwargs: dict) -> Energies:
+        """The potential energies of the run, or those of its model on other data."""
+        source = self.jumping.source
+        return source.on(source.potential(model_args, model_kwargs), self.like)
+
     def full_data(self, model_args: tuple, model_kwargs: dict) -> FullData:
         """The model over all rows of these arguments, in chunks of bounded memory."""
-        return self.jumping.source.full_data(self.potential(model_args, model_kwargs), self.like)
+        return self.energies(model_args, model_kwargs).full_data
 
     def exact_energy(self) -> Callable[[jax.Array], jax.Array]:
         """The exact potential energy of positions as vectors."""
-        return self.jumping.source.exact_energy(self.model_args, self.model_kwargs, self.like)
+        return self.energies(self.model_args, self.model_kwargs).at_vectors
 
     # ------------------------------------------------------------------ the warm-up
 

@@ -15,10 +15,10 @@ from numpyro.util import is_prng_key
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
 from numpyro_contour.energies.first_anchors import anchored, place_anchor
 from numpyro_contour.energies.following import follow, followed, noted
+from numpyro_contour.energies.source import Energies
 from numpyro_contour.kernels.parts.draws import ChainDraws
 from numpyro_contour.kernels.parts.jumping import Jumping, jumps_of_a_draw, search, searches_every
 from numpyro_contour.kernels.parts.parts import Parts
-from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.relabelling import Relabel, relabelling_of
 from numpyro_contour.modes.found_modes import FoundModes
 from numpyro_contour.warmup.stages.plan import TUNE, Plan
@@ -41,9 +41,7 @@ class AllChains:
     parts: Parts
     #: whether states have an axis of chains
     batched: bool
-    potential: ModelPotential | None
-    #: an unconstrained position of one chain
-    like: Any
+    energies: Energies
     draws: ChainDraws
     #: makes the `potential_and_grad` of a chain from its warm-up, whether or not it tells the noise
     estimator: Callable[..., Callable[[Any], PotentialAndGrad]]
@@ -76,13 +74,13 @@ class AllChains:
         potential = parts.source.potential(model_args, model_kwargs)
         like = jax.tree.map(lambda x: x[0], state.z) if batched else state.z
         draws = ChainDraws(parts, potential, len(state.rng_key) if batched else 1)
-        chosen = parts.estimator(potential)
-        estimator = partial(parts.source.estimator, chosen, potential, like, state.warmup)
+        energies = parts.energies(potential, like)
+        estimator = partial(energies.of_chains, state.warmup)
         known = state.warmup.modes if parts.plan is not None else ()
         if known:
             # No other program is to copy them.
             state = _with_modes(state, ())
-        return cls(parts, batched, potential, like, draws, estimator, known, several), state
+        return cls(parts, batched, energies, draws, estimator, known, several), state
 
     @property
     def plan(self) -> Plan:
@@ -114,10 +112,10 @@ class AllChains:
         energy, telling = self.estimator(), None
         jumping: Jumping | None = None
         if self.known and self.several:
-            if not self.draws.exact:
+            if not self.energies.exact:
                 telling = self.estimator(tells_noise=True)
             steps = jnp.ravel(state.sampler.chain.steps)[0]
-            share = self.parts.jumps.exact if self.draws.exact else self.parts.jumps.noisy
+            share = self.parts.jumps.exact if self.energies.exact else self.parts.jumps.noisy
             jumping = jumps_of_a_draw(self.known, steps, self.parts.num_steps, share)
 
         def of_chain(chain: Any) -> Any:
@@ -146,14 +144,12 @@ class AllChains:
 
     def placed(self, before: Any, after: Any) -> Any:
         """The states after a measured draw, with the first anchor where a stage ends."""
-        parts = self.parts
-        around = self.plan, parts.source, parts.method, self.potential
+        around = self.plan, self.energies, self.parts.method
         return place_anchor(*around, self.lift_in_turn, before, after)
 
     def follow(self, state: Any) -> Any:
         """The states after a draw, with a further anchor where noise asks for one."""
-        parts = self.parts
-        around = self.plan, parts.source, parts.method, self.potential
+        around = self.plan, self.energies, self.parts.method
         return self.as_it_was(follow(*around, self.with_axis(state), self.known))
 
     def mean_of_stage(self, state: Any) -> jax.Array:
@@ -167,13 +163,13 @@ class AllChains:
 
     def followed(self, state: Any) -> Any:
         """The states with less noise, where it asks for that."""
-        around = self.plan, self.parts.source, self.parts.method, self.potential
+        around = self.plan, self.energies, self.parts.method
         return self.as_it_was(followed(*around, self.with_axis(state), self.known))
 
     def anchored(self, state: Any, mean: jax.Array, descended: bool) -> Any:
         """The states with the anchors that are placed where a stage ends."""
         of_each = jnp.broadcast_to(descended, jnp.shape(state.warmup.iteration))
-        place = partial(anchored, self.parts.source, self.parts.method, self.potential)
+        place = partial(anchored, self.energies, self.parts.method)
         return self.lift_in_turn(place)((state, mean, of_each))
 
     def suited(self, state: Any) -> Any:
@@ -214,12 +210,13 @@ class AllChains:
 
     def relabelling(self) -> Relabel | None:
         """Gives a position other labels; None where the model has none."""
-        return None if self.potential is None else relabelling_of(self.potential, self.like)
+        potential = self.energies.potential
+        return None if potential is None else relabelling_of(potential, self.energies.like)
 
     def searched(self, known: Any, due: Any, state: Any) -> FoundModes:
         """The modes that are known after a search from where the chains are, if it is due."""
         parts = self.parts
-        telling = None if self.draws.exact else self.estimator(tells_noise=True)
+        telling = None if self.energies.exact else self.estimator(tells_noise=True)
         energies = self.estimator(tells_noise=False), telling
         around = parts.method, parts.temperature, *energies, self.relabelling()
         return search(*around, known, due, self.with_axis(state))

@@ -96,8 +96,7 @@ def search_program(source: EnergySource) -> CompiledOnData:
 
     def program(one: tuple, most: Any, args: tuple, kwargs: dict) -> Any:
         starts, like = one
-        potential = source.potential(args, kwargs)
-        energies = source.estimator("full", potential, like, ())(())
+        energies = source.on(source.potential(args, kwargs), like).everywhere
         return descend(partial(energies, random.key(0)), starts, most)
 
     return CompiledOnData(program)

@@ -197,11 +197,9 @@ def beginning(
     like = state.z if is_prng_key(state.rng_key) else jax.tree.map(lambda x: x[0], state.z)
     chains = 1 if is_prng_key(state.rng_key) else len(state.rng_key)
     gradients = 1.0 * max(num_warmup, plan.least) * parts.num_steps * chains
-    fewest, potential = float(_FEWEST), parts.source.potential(*data)
-    estimator = parts.estimator(potential)
-    if estimator == "control_variate" and parts.source.energy is None:
-        assert potential is not None
-        rows = parts.source.full_data(potential, like)
+    fewest, energies = float(_FEWEST), parts.energies(parts.source.potential(*data), like)
+    if energies.estimator == "control_variate" and parts.source.energy is None:
+        rows = energies.full_data
         gradients *= rows.taken / (rows.size * _IN_TURN)
         by_disk = bool(stored_of(with_stored(data)))
         few = state.sampler.chain.position.shape[-1] <= _MOST_COORDINATES
@@ -209,7 +207,7 @@ def beginning(
         if not (affordable and on_host) or is_traced(state):
             return None
         fewest = 0.0
-    elif estimator != "full":
+    elif not energies.exact:
         return None
     finder = ModeFinder(program, like, *data)
     return Beginning(finder, max(fewest, _FIRST * gradients), _ALL * gradients)

@@ -85,7 +85,7 @@ class ChainDraws:
         sampler = self._sampler(warmup, z)
         # There can be no anchor yet.
         first = "minibatch" if chosen == "control_variate" else chosen
-        energy = parts.source.estimator(first, potential, z, warmup)(warmup)
+        energy = parts.source.on(potential, z, first).of_chains(warmup)(warmup)
         sampler_state = sampler.init(key_chain, ravel(z), energy)
         drawn = sampler.observe(sampler_state)
         keeps = parts.method.flattening is not None and potential is not None
@@ -198,12 +198,11 @@ class ChainDraws:
 
     def refreshed(self, state: Any) -> Any:
         """The state with energy and gradient evaluated anew, on other data."""
-        parts = self.parts
-        state = anchored_on_new_data(parts.source, self.potential, state)
+        energies = self.parts.energies(self.potential, state.z)
+        state = anchored_on_new_data(energies, state)
         rng_key, key = random.split(state.rng_key)
-        chosen = parts.estimator(self.potential)
-        energy = parts.source.estimator(chosen, self.potential, state.z, state.warmup)
-        sampler = parts.method.evaluate_anew(key, state.sampler, energy(state.warmup))
+        energy = energies.of_chains(state.warmup)(state.warmup)
+        sampler = self.parts.method.evaluate_anew(key, state.sampler, energy)
         return state._replace(sampler=sampler, rng_key=rng_key)
 
     def _sampler(self, warmup: Any, z: Any) -> Sampler:

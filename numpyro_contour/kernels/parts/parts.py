@@ -10,7 +10,7 @@ from numpyro_contour import checks
 from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.decentred import Centring
 from numpyro_contour.energies.choice import chosen
-from numpyro_contour.energies.source import EnergySource
+from numpyro_contour.energies.source import Energies, EnergySource
 from numpyro_contour.kernels.methods.method import Method
 from numpyro_contour.kernels.parts.jumping import Tries
 from numpyro_contour.kernels.parts.moves import Moves
@@ -104,6 +104,18 @@ class Parts:
             )
         self.method.check_energy(result)
         return result
+
+    def energies(self, potential: ModelPotential | None, like: Any) -> Energies:
+        """The energies of a run.
+
+        Args:
+            potential: the model's potential energy on the data, None for a potential function.
+            like: an unconstrained position of one chain.
+
+        Raises:
+            ValueError: as `estimator`.
+        """
+        return self.source.on(potential, like, self.estimator(potential))
 
     def centring(self, model_args: tuple, model_kwargs: dict) -> Centring | None:
         """How much the model's sites are centred; None where they are as they are written.

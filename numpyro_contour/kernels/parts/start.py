@@ -94,13 +94,12 @@ def with_first_anchors(parts: Parts, state: Any, model_args: tuple, model_kwargs
         model_args: arguments of the model.
         model_kwargs: its keyword arguments.
     """
-    potential = parts.source.potential(model_args, model_kwargs)
-    if parts.plan is None or parts.estimator(potential) != "control_variate":
-        return state
-    assert potential is not None
     chains = jnp.shape(state.potential_energy_estimate)
     like = jax.tree.map(lambda x: x[0], state.z) if chains else state.z
-    blank = parts.source.expansions(potential, like).no_anchors(ravel(like).shape[0])
+    energies = parts.energies(parts.source.potential(model_args, model_kwargs), like)
+    if parts.plan is None or energies.estimator != "control_variate":
+        return state
+    blank = energies.expansions.no_anchors(ravel(like).shape[0])
     anchors = jax.tree.map(lambda x: jnp.broadcast_to(x, chains + x.shape), blank)
     return state._replace(warmup=state.warmup._replace(anchors=anchors))
 
