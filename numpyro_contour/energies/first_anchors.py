@@ -118,8 +118,7 @@ def _relative_to(method: Method, state: Any, anchors: Anchors) -> Any:
     """The state with other anchors, and its energies as differences to the first of them."""
     old, new = state.warmup.anchors.reference, anchors.reference
     rise = (old.high - new.high) + (old.low - new.low)
-    history = state.warmup.history
-    history = history._replace(energy=history.energy + rise)
+    history = state.warmup.history.raised(rise)
     chain = state.sampler.chain
     chain = chain._replace(potential_energy=chain.potential_energy + rise)
     sampler = method.raise_energies(state.sampler._replace(chain=chain), rise)

@@ -13,6 +13,7 @@ from numpyro_contour.core.arrays.vectors import coordinate_names
 from numpyro_contour.runs.finished_run import FinishedRun
 from numpyro_contour.statistics.flatness import noise_at_energies, noise_at_energies_text
 from numpyro_contour.warmup.stages.flatten import SD_RANGE
+from numpyro_contour.warmup.stages.state import COLUMNS
 from numpyro_contour.warmup.stages.tuning import Tuning
 
 #: what a control variate expands, by its order
@@ -26,7 +27,7 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     if not run.stage_names:
         return None
     warmup = run.state.warmup
-    history = {name: _float64(x) for name, x in warmup.history._asdict().items()}
+    history = {name: _float64(getattr(warmup.history, name)) for name in COLUMNS}
     moved = history["energy_sd"][:, -1] > _AT_REST * np.abs(history["energy"][:, -1])
     ended = np.asarray(warmup.iteration) >= np.asarray(warmup.length)
     for name in ("energy", "lower", "upper"):

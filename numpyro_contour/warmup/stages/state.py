@@ -30,18 +30,32 @@ from numpyro_contour.warmup.stages.tuning import Tuning, bearable_noise
 _DISCOUNT = 50.0
 
 
-class History(NamedTuple):
-    """What each stage found, (stages,); not a number where a stage does not look for it."""
+#: what is kept of each stage: the step size, the mean acceptance statistic, mean and standard
+#: deviation of the potential energy, weighted, and the partition at its end; energies in nats
+COLUMNS = "step_size", "acceptance", "energy", "energy_sd", "lower", "upper"
 
-    step_size: jax.Array
-    #: mean acceptance statistic
-    acceptance: jax.Array
-    #: mean potential energy and its standard deviation, weighted, in nats
-    energy: jax.Array
-    energy_sd: jax.Array
-    #: the partition at the end of the stage, in nats
-    lower: jax.Array
-    upper: jax.Array
+
+def _column(name: str) -> Any:
+    place = COLUMNS.index(name)
+    return property(lambda self: self.table[..., place, :], doc=f"The column {name!r}.")
+
+
+class History(NamedTuple):
+    """What each stage found; not a number where a stage does not look for it."""
+
+    #: (columns, stages)
+    table: jax.Array
+
+    step_size = _column("step_size")
+    acceptance = _column("acceptance")
+    energy = _column("energy")
+    energy_sd = _column("energy_sd")
+    lower = _column("lower")
+    upper = _column("upper")
+
+    def raised(self, rise: jax.Array) -> History:
+        """The same with other energies to which all are differences, lower by `rise`."""
+        return History(self.table.at[COLUMNS.index("energy")].add(rise))
 
 
 class Warmup(NamedTuple):
@@ -90,7 +104,6 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
     """Before the first draw; `length`, `given` and `data` are set when they are known."""
     dtype = jnp.result_type(float)
     count = jnp.zeros((), jnp.int32)
-    blank = jnp.full((len(plan.stages),), jnp.nan, dtype)
     return Warmup(
         iteration=count,
         length=count,
@@ -102,7 +115,7 @@ def initial_warmup(plan: Plan, tuning: Tuning, anchors: Any = ()) -> Warmup:
         pilot=no_spread(),
         low=jnp.full((), jnp.inf, dtype),
         gain_origin=count,
-        history=History(*([blank] * len(History._fields))),
+        history=History(jnp.full((len(COLUMNS), len(plan.stages)), jnp.nan, dtype)),
         taken_from=jnp.full((), -1, jnp.int32),
         clipped=count,
         idle=count - 1,
@@ -138,11 +151,12 @@ def progress(plan: Plan, warmup: Warmup) -> Progress:
 
 def record(history: History, here: Progress, **found: jax.Array) -> History:
     """The history with what the stage found, if it ends."""
-    row = jnp.arange(history.step_size.shape[-1]) == here.number
-    write = row & here.ends
-    return history._replace(
-        **{name: jnp.where(write, value, getattr(history, name)) for name, value in found.items()}
-    )
+    table = history.table
+    write = (jnp.arange(table.shape[-1]) == here.number) & here.ends
+    for name, value in found.items():
+        place = COLUMNS.index(name)
+        table = table.at[place].set(jnp.where(write, value, table[place]))
+    return History(table)
 
 
 # ---------------------------------------------------------------------- draws of measured moves
