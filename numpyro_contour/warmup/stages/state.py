@@ -35,23 +35,17 @@ _DISCOUNT = 50.0
 COLUMNS = "step_size", "acceptance", "energy", "energy_sd", "lower", "upper"
 
 
-def _column(name: str) -> Any:
-    place = COLUMNS.index(name)
-    return property(lambda self: self.table[..., place, :], doc=f"The column {name!r}.")
-
-
 class History(NamedTuple):
     """What each stage found; not a number where a stage does not look for it."""
 
     #: (columns, stages)
     table: jax.Array
 
-    step_size = _column("step_size")
-    acceptance = _column("acceptance")
-    energy = _column("energy")
-    energy_sd = _column("energy_sd")
-    lower = _column("lower")
-    upper = _column("upper")
+    def __getattr__(self, name: str) -> jax.Array:
+        """One of the columns, (stages,)."""
+        if name not in COLUMNS:
+            raise AttributeError(f"a history has the columns {COLUMNS}, but not {name!r}")
+        return self.table[..., COLUMNS.index(name), :]
 
     def raised(self, rise: jax.Array) -> History:
         """The same with other energies to which all are differences, lower by `rise`."""
