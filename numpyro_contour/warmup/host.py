@@ -163,7 +163,7 @@ def _taken(name: str, state: Any) -> Any:
     if name in ("search", "follow"):
         return np.int32(0)
     if name == "anchor":
-        return np.zeros_like(state.sampler.chain.position), np.bool_(False)
+        return state.sampler.chain.position, np.bool_(False)
     return np.int32(0), np.bool_(False)
 
 

@@ -108,11 +108,10 @@ def test_chains_that_run_at_once_share_all_anchors_but_the_first():
 def test_the_noise_of_each_draw_is_that_of_the_anchor_that_served_it():
     """Draws of both modes, against estimates from 2,000 minibatches by the run's own estimator."""
     mcmc = run("first_order")
-    finished, source = FinishedRun.of(mcmc), mcmc.sampler.parts.source
+    finished = FinishedRun.of(mcmc)
     found = full_energies(finished)
     like = jax.tree.map(lambda x: x[0], mcmc.last_state.z)
-    potential = source.potential((rows(),), {})
-    energy = source.estimator("control_variate", potential, like, mcmc.last_state.warmup)
+    energy = mcmc.sampler.energies(like, (rows(),), {}).of_chains(mcmc.last_state.warmup)
     warmup = jax.tree.map(lambda x: x[2], finished.state.warmup)
     seen = jax.jit(jax.vmap(lambda key, x: energy(warmup)(key, x)[0], (0, None)))
     draws = np.asarray(finished.samples["a"])[2, ::50]

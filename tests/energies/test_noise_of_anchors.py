@@ -40,9 +40,8 @@ def test_the_noise_is_told_anew_where_another_order_begins():
     warmup = state.warmup._replace(modes=())
     assert (np.asarray(warmup.anchors.order) == 2).all()
 
-    source, like = kernel.parts.source, jax.tree.map(lambda x: x[0], state.z)
-    potential = source.potential(data(), {})
-    energy = source.estimator("control_variate", potential, like, warmup)
+    like = jax.tree.map(lambda x: x[0], state.z)
+    energy = kernel.energies(like, data(), {}).of_chains(warmup)
     keys = random.split(random.key(3), 50)
     draws = mcmc.get_samples(group_by_chain=True)["beta"][:, ::4]
 

@@ -147,11 +147,11 @@ def test_tries_on_minibatches_know_the_noise_of_both_ends():
     assert error < 0.01
     assert abs(by_chain.mean() - phase_retrieval.exact_mass()) < 3 * error
 
-    parts, state = mcmc.sampler.parts, mcmc.last_state
+    state = mcmc.last_state
     warmup = jax.tree.map(lambda x: x[0], state.warmup._replace(modes=()))
-    potential = parts.source.potential(phase_retrieval.load(), {})
     like = jax.tree.map(lambda x: x[0], state.z)
-    energy = parts.source.estimator("control_variate", potential, like, warmup, tells_noise=True)
+    energies = mcmc.sampler.energies(like, phase_retrieval.load(), {})
+    energy = energies.of_chains(warmup, tells_noise=True)
     x = state.sampler.chain.position[:8]
     keys = random.split(random.key(1), 300)
     energies, _, told = jax.vmap(lambda x: lax.map(lambda key: energy(warmup)(key, x), keys))(x)

@@ -141,11 +141,9 @@ def noise_on_top(target: Target, mcmc: MCMC) -> float:
     """The scatter of the first chain's energies on top of the barrier."""
     # All chains have the modes in common.
     kernel, warmup = mcmc.sampler, mcmc.last_state.warmup._replace(modes=())
-    potential = kernel.parts.source.potential(target.columns, {})
     with numpyro.handlers.seed(rng_seed=0):
         top = unconstrain_fn(target.prior, (), {}, jax.tree.map(jnp.asarray, target.top))
-    chosen = kernel.parts.estimator(potential)
-    energy = kernel.parts.source.estimator(chosen, potential, top, warmup)
+    energy = kernel.energies(top, target.columns, {}).of_chains(warmup)
     of_chain = energy(jax.tree.map(lambda x: x[0], warmup))
     flat = ravel(jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), top))
     keys = random.split(random.key(0), _MINIBATCHES)
