@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.modes.lbfgs import (
     Lbfgs,
@@ -95,8 +96,8 @@ def descend(
         there = at(here.position + jnp.where(first, 0.0, trial.change))
         finite = all_finite(*there)
         taken, learnt = learn_from(memory, trial, here, there, finite)
-        memory = jax.tree.map(lambda a, b: jnp.where(first, a, b), memory, learnt)
-        moved = jax.tree.map(lambda a, b: jnp.where(taken | first, a, b), there, here)
+        memory = tree_where(first, memory, learnt)
+        moved = tree_where(taken | first, there, here)
         rounding = _ROUNDINGS * jnp.finfo(here.energy.dtype).eps * jnp.abs(here.energy)
         promised = -(here.gradient @ trial.direction)
         looks = number % _EVALUATIONS == _EVALUATIONS - 1

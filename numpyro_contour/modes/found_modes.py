@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from numpyro_contour.core.arrays.entries import entries
+from numpyro_contour.core.arrays.entries import entries, tree_where
 from numpyro_contour.core.samplers.chain import Evaluation
 from numpyro_contour.core.samplers.known_modes import Modes, no_modes, sides, standardised, times
 from numpyro_contour.modes.copies import APART, SAME, next_to
@@ -113,7 +113,7 @@ def with_modes(
                 energy=found.energy.at[slot].set(shape.energy),
                 is_normal=found.is_normal.at[slot].set(is_normal),
             )
-            return jax.tree.map(lambda a, b: jnp.where(apart, a, b), grown, found)
+            return tree_where(apart, grown, found)
 
         return lax.cond(new, added, lambda x: x, found), None
 
@@ -208,7 +208,7 @@ def _compared(
     is_normal = jnp.all(jnp.abs(jnp.log(rises[2]) - np.log(of_normal)) < ABOUT)
     by_order, by_shape = jnp.sqrt(jnp.mean((rises[1:] - rises[0]) ** 2, -1))
     alike &= jnp.isfinite(by_order) & ~(by_order > jnp.maximum(by_shape, AS_GOOD + rounding))
-    return jax.tree.map(lambda a, b: jnp.where(alike, a, b), copy, own), apart, is_normal
+    return tree_where(alike, copy, own), apart, is_normal
 
 
 def _as_copy(modes: Modes, shape: Shape) -> tuple[Modes, Modes, jax.Array]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.modes.blocks import Flips
 from numpyro_contour.modes.mode_shapes import (
@@ -130,7 +131,7 @@ def jumped(
         changes = jnp.where(here.mode == there.mode, 0.0, chance)
         taught = TryLessons(jnp.where(is_kind, gain, 0.0), 1.0 * is_kind, changes)
         lessons = jax.tree.map(jnp.add, lessons, taught)
-        after = jax.tree.map(lambda a, b: jnp.where(made, a, b), (found, there), (point, here))
+        after = tree_where(made, (found, there), (point, here))
         return *after, counts, lessons
 
     begins = Here.of(modes, start.position)

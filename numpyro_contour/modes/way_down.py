@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.arrays.factors import eigh
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, evaluate
 from numpyro_contour.core.samplers.guard import all_finite
@@ -81,9 +82,9 @@ def way_down(key: jax.Array, potential_and_grad: PotentialAndGrad, position: jax
         there = at(here.position + jnp.where(first, 0.0, trial.change))
         finite = all_finite(*there)
         taken, learnt = learn_from(memory, trial, here, there, finite)
-        memory = jax.tree.map(lambda a, b: jnp.where(first, a, b), memory, learnt)
+        memory = tree_where(first, memory, learnt)
         taken |= first
-        return jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here), memory
+        return tree_where(taken, there, here), memory
 
     here, memory = lax.fori_loop(0, DESCENT_LENGTH, step, (start, no_pairs(size)))
     return Place(here.position, here.energy, here.gradient, inverse_curvatures(memory))

@@ -13,6 +13,7 @@ from jax import lax
 from numpyro.util import is_prng_key
 from tqdm.auto import tqdm
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.kernels.parts.parts import Parts
 from numpyro_contour.kernels.parts.progress_text import warmup_text
@@ -254,7 +255,7 @@ def _draws(
         early = places & (made + 1 == count)
         if after.warmup.anchors:
             # After one has been placed it is noted with that.
-            noted = jax.tree.map(lambda a, b: jnp.where(early, a, b), after.warmup, noted.warmup)
+            noted = tree_where(early, after.warmup, noted.warmup)
             noted, asks = after._replace(warmup=noted), asks & ~early
         noted = _counted(noted, 1)
         return chains.join(noted, chains.asked(~(early | asks))), mean, made + 1, asks

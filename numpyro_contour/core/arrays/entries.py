@@ -1,4 +1,4 @@
-"""Entries of arrays that lie one behind another, and values between such entries."""
+"""Entries of arrays that lie one behind another, values between them, and choices of trees."""
 
 from __future__ import annotations
 
@@ -50,3 +50,14 @@ def interpolation_weights(place: jax.Array, count: int) -> jax.Array:
     """
     place = jnp.clip(place, 0, count - 1)
     return jnp.maximum(1 - jnp.abs(place - jnp.arange(count, dtype=place.dtype)), 0)
+
+
+def tree_where(condition: jax.Array, one: Any, other: Any) -> Any:
+    """Each array of one tree where a condition holds, and of the other where it does not.
+
+    Args:
+        condition: of a shape that goes with that of every array, mostly ().
+        one: a pytree of arrays.
+        other: a tree of the same form.
+    """
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from numpyro_contour.core.arrays.entries import interpolation_weights
+from numpyro_contour.core.arrays.entries import interpolation_weights, tree_where
 from numpyro_contour.core.flattening.widening_partition import WideningPartition
 from numpyro_contour.schedules import Schedule
 
@@ -118,4 +118,4 @@ def update_wang_landau(
     # Centred only at climbs, and not at each step, where rounding would swallow small gains.
     correction = correction - jnp.where(climbed, jnp.mean(correction), 0.0)
     after = WangLandau(correction, new_gain, visited, was_low & ~climbed, steps)
-    return jax.tree.map(lambda a, b: jnp.where(active, a, b), after, learning)
+    return tree_where(active, after, learning)

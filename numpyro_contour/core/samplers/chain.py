@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.guard import (
     SMALL_SCALE,
@@ -227,7 +228,7 @@ def advance(
         accepted &= lower
 
     def choose(new: Any, old: Any) -> Any:
-        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+        return tree_where(accepted, new, old)
 
     return Chain(
         steps=chain.steps + 1,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from numpyro_contour.core.arrays.entries import interpolation_weights
+from numpyro_contour.core.arrays.entries import interpolation_weights, tree_where
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
 from numpyro_contour.core.flattening.psi import Flattening, log_psi
@@ -207,9 +207,7 @@ def climbing(
             chain.gradient,
         )
         # A proposal above the partition says nothing of the right step size.
-        levels = jax.tree.map(
-            lambda a, b: jnp.where(learns_steps & ~too_high, a, b), levels, state.levels
-        )
+        levels = tree_where(learns_steps & ~too_high, levels, state.levels)
         return moved._replace(theta=theta, learning=learning, levels=levels)
 
     def observe(state: ClimbingState) -> ContourDraw:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evaluate, next_step_size
 from numpyro_contour.core.samplers.guard import all_finite
@@ -181,7 +182,7 @@ def jumps(
             memory = diffusion.relocate(memory, to.position, *slopes, step)
 
         def choose(new: Any, old: Any) -> Any:
-            return jax.tree.map(lambda a, b: jnp.where(made, a, b), new, old)
+            return tree_where(made, new, old)
 
         chain = chain._replace(
             position=choose(to.position, chain.position),

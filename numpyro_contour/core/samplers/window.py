@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax, random
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.jumps import Jump, JumpCounts
@@ -184,7 +185,7 @@ def run_window(
         log_total = jnp.logaddexp(log_total, log_chance)
         # False as long as no position has a weight, since -inf - -inf is not a number.
         take = uniform < jnp.exp(log_chance - log_total)
-        chosen = jax.tree.map(lambda new, old: jnp.where(take, new, old), offered, chosen)
+        chosen = tree_where(take, offered, chosen)
         trace = _traced(state, offered)
         return (state, chosen, log_total), trace
 

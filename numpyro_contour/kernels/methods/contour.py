@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from numpyro_contour import checks
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.normaliser import (
     initial_mean_theta,
@@ -223,7 +223,7 @@ class Contour(Method):
             )
             # The mean begins anew with the bins.
             blank = initial_mean_theta(theta.log_theta)
-            mean = jax.tree.map(partial(jnp.where, seen.renews), blank, sampler.mean_theta)
+            mean = tree_where(seen.renews, blank, sampler.mean_theta)
             sampler = sampler._replace(partition=partition, theta=theta, mean_theta=mean)
             in_use = bins_in_use(partition, warmup.low, self.bin_width)
         else:

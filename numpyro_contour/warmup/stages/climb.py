@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.flattening.wang_landau import (
     gaussian_log_theta,
     initial_wang_landau,
@@ -84,12 +85,12 @@ def renewed_climb(
     new = partition_to(barrier, seen.found.mean, seen.found.sd, size, temperature, old.num_bins)
     deeper = seen.found.mean < old.typical - _DEEPER * jnp.sqrt(new.reach * temperature)
     renews = seen.renews & (seen.is_pilot | deeper) & jnp.isfinite(new.lower)
-    partition = jax.tree.map(lambda a, b: jnp.where(renews, a, b), new, old)
+    partition = tree_where(renews, new, old)
 
     fresh = initial_wang_landau(old.num_bins)
     moved = carried_correction(state, partition, temperature)
     begun = fresh._replace(correction=jnp.where(seen.is_pilot, fresh.correction, moved))
-    learning = jax.tree.map(lambda a, b: jnp.where(renews, a, b), begun, state.learning)
+    learning = tree_where(renews, begun, state.learning)
     log_theta = normalised_log_theta(learning, partition, temperature)
     # The pilot's moves were all at typical energies.
     alike = initial_steps(state.levels.log_step_size[0], state.levels.square[0])
@@ -101,7 +102,7 @@ def renewed_climb(
             log_theta=jnp.where(renews, log_theta, state.theta.log_theta),
             bin_counts=jnp.where(renews, 0, state.theta.bin_counts),
         ),
-        levels=jax.tree.map(lambda a, b: jnp.where(pilot_ended, a, b), alike, state.levels),
+        levels=tree_where(pilot_ended, alike, state.levels),
     )
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.modes.lbfgs import (
     PAIRS,
     Lbfgs,
@@ -184,7 +185,7 @@ def next_trial(
     """
     trial = try_step(descent.lbfgs, _where_free(descent, gradient, scale_mask))
     change, moved = adam_step(descent.adam, gradient, progress)
-    adam = jax.tree.map(lambda a, b: jnp.where(by_pairs, a, b), descent.adam, moved)
+    adam = tree_where(by_pairs, descent.adam, moved)
     y = position + jnp.where(by_pairs, trial.change, change)
     start = random.uniform(key, position.shape, position.dtype, -2.0, 2.0)
     if scale_mask is not None:
@@ -221,15 +222,15 @@ def after_trial(
     size = here.position.shape[-1]
     anew = descent.starts_anew
     begins = ~anew & (descent.gradients == 0)
-    confirmed = jax.tree.map(lambda a, b: jnp.where(begins, a, b), here, descent.confirmed)
+    confirmed = tree_where(begins, here, descent.confirmed)
     doubts = jnp.where(anew, 0, descent.doubts)
     point = lambda place: Point(
         place.position, place.energy, _where_free(descent, place.gradient, scale_mask)
     )
     taken, lbfgs = learn_from(descent.lbfgs, trial, point(here), point(there), finite)
     taken = jnp.where(anew, finite, taken)
-    lbfgs = jax.tree.map(lambda a, b: jnp.where(anew, a, b), no_pairs(size), lbfgs)
-    now = jax.tree.map(lambda a, b: jnp.where(taken, a, b), there, here)
+    lbfgs = tree_where(anew, no_pairs(size), lbfgs)
+    now = tree_where(taken, there, here)
     now = now._replace(inverse_curvature=inverse_curvatures(lbfgs))
 
     rounding = 32 * jnp.finfo(now.energy.dtype).eps * jnp.abs(now.energy)
@@ -240,7 +241,7 @@ def after_trial(
 
     room = _room(descent, lbfgs, now)
     in_neck = room.in_neck
-    now = jax.tree.map(lambda a, b: jnp.where(in_neck, a, b), room.widest, now)
+    now = tree_where(in_neck, room.widest, now)
 
     late = progress >= _ENDS_AT[exact]
     # A first descent that is still on its way may go on where energies are exact.
@@ -249,14 +250,14 @@ def after_trial(
     # A descent that held the scales is the beginning of one that does not.
     frees = descent.holds & ends & ~late
     lowest = frees & (now.energy < descent.held_end.energy)
-    held_end = jax.tree.map(lambda a, b: jnp.where(lowest, a, b), now, descent.held_end)
+    held_end = tree_where(lowest, now, descent.held_end)
     ends &= ~frees
-    lbfgs = jax.tree.map(lambda a, b: jnp.where(frees, a, b), no_pairs(size), lbfgs)
+    lbfgs = tree_where(frees, no_pairs(size), lbfgs)
     level, marked = (jnp.where(frees, jnp.inf, x) for x in (level, room.marked))
     most = jnp.where(frees, -jnp.inf, room.log_mass)
     doubts, gradients = (jnp.where(frees, 0, x) for x in (doubts, room.gradients))
     fits_rows = ends & (doubts > 1)
-    now = jax.tree.map(lambda a, b: jnp.where(fits_rows, a, b), confirmed, now)
+    now = tree_where(fits_rows, confirmed, now)
     best, best_in_neck, other_ends = _best_of(descent, now, in_neck, ends, fits_rows)
     more = (descent.starts < STARTS) & (progress < _STARTS_UNTIL[exact]) & ~fits_rows
     arrives = ((ends & ~more) | (anew & ~finite & late)) & jnp.isfinite(best.energy)
@@ -266,8 +267,8 @@ def after_trial(
     if exact:  # few rows that are fitted have more mass, and say nothing
         narrow |= is_deep_in_neck(best, room.widest_of_all)
     narrow &= arrives & jnp.isfinite(held_end.energy)
-    best = jax.tree.map(lambda a, b: jnp.where(narrow, a, b), held_end, best)
-    now = jax.tree.map(lambda a, b: jnp.where(arrived, a, b), best, now)
+    best = tree_where(narrow, held_end, best)
+    now = tree_where(arrived, best, now)
     return descent._replace(
         lbfgs=lbfgs,
         level=level,
@@ -323,9 +324,9 @@ def _room(descent: Descent, lbfgs: Lbfgs, now: Place) -> _Room:
         gradients,
         jnp.where(looks, now.energy, descent.marked),
         slow,
-        jax.tree.map(lambda a, b: jnp.where(mass > most, a, b), now, descent.widest),
+        tree_where(mass > most, now, descent.widest),
         jnp.maximum(mass, most),
-        jax.tree.map(lambda a, b: jnp.where(wider, a, b), now, descent.widest_of_all),
+        tree_where(wider, now, descent.widest_of_all),
         in_neck,
     )
 
@@ -346,7 +347,7 @@ def _best_of(
     better = first | bottom | is_implausible(*of_old, *of_now)
     # Rows that a descent can go through do not tell which of two places is better.
     better &= jnp.isfinite(now.energy) & (first | ~fits_rows)
-    best = jax.tree.map(lambda a, b: jnp.where(ends & better, a, b), now, old)
+    best = tree_where(ends & better, now, old)
     other = jnp.where(better, old.position, now.position)
     is_bottom = ~jnp.where(better, descent.best_in_neck, in_neck) & ~fits_rows
     is_bottom &= ~is_implausible(*of_old, *of_now) & ~is_implausible(*of_now, *of_old)
@@ -437,7 +438,7 @@ def after_check(descent: Descent, here: Place, energy: jax.Array, confirmed: jax
     doubted = ~finite | (rise > allowed)
     lower = finite & ~(rise > 0)
     return descent._replace(
-        confirmed=jax.tree.map(lambda a, b: jnp.where(lower, a, b), here, descent.confirmed),
+        confirmed=tree_where(lower, here, descent.confirmed),
         doubts=jnp.where(doubted, descent.doubts + 1, 0),
         gradients=descent.gradients + 1,
     )

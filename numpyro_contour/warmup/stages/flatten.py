@@ -7,12 +7,11 @@ the new bins. In the last stage, draws are made as after the warm-up until theta
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, ThetaState, initial_theta
 from numpyro_contour.schedules import Schedule
@@ -55,7 +54,7 @@ def credible(found: Spread, pilot: Spread, renews: jax.Array) -> Spread:
         renews: whether the stage ends, and is to say where bins are needed.
     """
     is_away = renews & (found.mean > pilot.mean + _MOST_RISE * pilot.sd)
-    return jax.tree.map(partial(jnp.where, is_away), pilot, found)
+    return tree_where(is_away, pilot, found)
 
 
 def renew_partition(
@@ -102,9 +101,7 @@ def renew_partition(
     log_theta = carry_over(theta.log_theta, partition, new)
     carried = blank._replace(log_theta=jnp.where(is_pilot, blank.log_theta, log_theta))
     usable = jnp.isfinite(new.lower) & (sd > 0)
-    return jax.tree.map(
-        lambda a, b: jnp.where(renews & usable, a, b), (new, carried), (partition, theta)
-    )
+    return tree_where(renews & usable, (new, carried), (partition, theta))
 
 
 def bins_in_use(partition: EnergyPartition, low: jax.Array, bin_width: float) -> EnergyPartition:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.warmup.stages.dual_averaging import DualAveraging
 from numpyro_contour.warmup.stages.energies import (
@@ -199,7 +199,7 @@ def end_measured_draw(
         keep_step_size,
         adjusted,
     )
-    tuning = jax.tree.map(lambda a, b: jnp.where(here.ends, a, b), ended, tuning)
+    tuning = tree_where(here.ends, ended, tuning)
     return warmup._replace(tuning=tuning, gain_origin=steps, history=history)
 
 
@@ -228,9 +228,7 @@ def end_measured_stage(
     moments = tuning.moments
     if adjusted:
         felt = with_walls_felt(tuning, moments, temperature)
-        tuning, moments = jax.tree.map(
-            lambda a, b: jnp.where(searched, a, b), felt, (tuning, moments)
-        )
+        tuning, moments = tree_where(searched, felt, (tuning, moments))
     ended = measure_noise(tuning, moments)
     if not tuning.frame:  # else `with_frames_turned` needs them
         ended = ended._replace(moments=no_moments(tuning.preconditioner.shape[-1]))
@@ -278,7 +276,7 @@ def record_draw(
     here = progress(plan, warmup)
     per_draw = energies.shape[0]
     start = here.since == 0
-    buffer = jax.tree.map(lambda a, b: jnp.where(start, a, b), no_energies(), warmup.energies)
+    buffer = tree_where(start, no_energies(), warmup.energies)
     limit = bearable_noise(warmup.tuning.preconditioner.shape[-1])
     if log_psi is not None:
         log_weights = jnp.where(jnp.isfinite(log_weights), 0.0, -jnp.inf)
@@ -294,7 +292,7 @@ def record_draw(
 
     found = lax.cond(here.ends, ended, lambda _: no_spread(), buffer)
     is_pilot = plan.flag("begins_theta", here.number)
-    pilot = jax.tree.map(partial(jnp.where, is_pilot & here.ends), found, warmup.pilot)
+    pilot = tree_where(is_pilot & here.ends, found, warmup.pilot)
     renews = here.ends & plan.flag("renews_partition", here.number)
     low = jnp.where(is_pilot, found.low, jnp.fmin(found.low, warmup.low))
     low = jnp.where(here.ends, low, warmup.low)

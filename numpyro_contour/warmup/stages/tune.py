@@ -11,6 +11,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.diffusions.leapfrog import SPREAD
 from numpyro_contour.modes.lbfgs import inverse_curvatures
 from numpyro_contour.warmup.stages.dual_averaging import initial_dual_averaging
@@ -99,9 +100,7 @@ def renew_step(
     log_step = jnp.minimum(log_step, jnp.log(largest_step_size(tuning, temperature)))
     fresh = initial_dual_averaging(log_step, REACH)
     renews = searched | descended
-    return tuning._replace(
-        step_size=jax.tree.map(lambda a, b: jnp.where(renews, a, b), fresh, tuning.step_size)
-    )
+    return tuning._replace(step_size=tree_where(renews, fresh, tuning.step_size))
 
 
 def measure_noise(tuning: Tuning, moments: Moments) -> Tuning:

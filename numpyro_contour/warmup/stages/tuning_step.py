@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.arrays.factors import displacement, slope
 from numpyro_contour.core.arrays.random_bits import normal
 from numpyro_contour.core.diffusions import DRIFT_LIMIT
@@ -162,12 +163,12 @@ def measured_move(
     tuned, sums = _learnt(tuning, moves, moment, chain, step, here, acceptance, by_pairs)
     at_x = Place(x, here.energy, here.gradient, step.metric)
     at_y = Place(y, there.energy, there.gradient, step.metric)
-    now = _either(moved, at_y, at_x)
+    now = tree_where(moved, at_y, at_x)
 
     def descended() -> tuple[Descent, Place]:
         # A refused descent by Adam starts again from rest.
         rested = adam._replace(momentum=jnp.where(moved, adam.momentum, jnp.zeros_like(x)))
-        walk = _either(walks & descending, tuned.step_size, descent.step_size)
+        walk = tree_where(walks & descending, tuned.step_size, descent.step_size)
         walked = descent._replace(adam=rested, step_size=walk)
         lower = after_trial(
             descent, trial, at_x, at_y, finite, moment.progress, exact, moves.scale_mask
@@ -176,11 +177,11 @@ def measured_move(
             slopes = inverse_curvatures(descent.lbfgs)
             stays = Place(x, chain.potential_energy, chain.gradient, slopes)
             checked = after_check(descent, stays, here.energy, there.energy), stays
-            lower = _either(checks, checked, lower)
-        return _either(by_pairs, lower, (walked, now))
+            lower = tree_where(checks, checked, lower)
+        return tree_where(by_pairs, lower, (walked, now))
 
     descent, now = either(moves.descends, descended, lambda: (descent, now))
-    searched = _either(moment.searching, tuned.step_size, tuning.step_size)
+    searched = tree_where(moment.searching, tuned.step_size, tuning.step_size)
     tuned = tuned._replace(step_size=searched, descent=descent)
     if tuning.frame:
         place = jnp.where(moved, _place(tuning, x) + went, _place(tuning, x))
@@ -194,11 +195,6 @@ def measured_move(
         energy_noise=jnp.where(moved, there.noise, here.noise),
     )
     return chain, tuned
-
-
-def _either(condition: jax.Array, one: Any, other: Any) -> Any:
-    """One of two trees, by a condition for all their leaves."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
 def _place(tuning: Tuning, x: jax.Array) -> jax.Array:
@@ -225,7 +221,7 @@ def _step(key: jax.Array, tuning: Tuning, moves: Moves, moment: Moment) -> _Step
     if moves.descends is not False:
         descending, descent = jnp.asarray(moves.descends), tuning.descent
         metric = jnp.where(descending, descent.best.inverse_curvature, metric)
-        search = _either(descending, descent.step_size, search)
+        search = tree_where(descending, descent.step_size, search)
     log_step = search.log_value
     if moves.adjusted is not None:
         log_step -= SPREAD * random.uniform(random.fold_in(key, 2), dtype=metric.dtype)
@@ -306,7 +302,7 @@ def _learnt(
 ) -> tuple[Tuning, Moments]:
     """What is tuned with the moments and the step size of a move, and the moments before it."""
     # What a descent by L-BFGS passes tells nothing of where it ends.
-    sums = _either(by_pairs, no_moments(chain.position.shape[0]), tuning.moments)
+    sums = tree_where(by_pairs, no_moments(chain.position.shape[0]), tuning.moments)
     first, count = sums.steps == 0, sums.steps + 1
     h = slope(tuning.factor, here.gradient)
     gradient_noise = 0.5 * slope(tuning.factor, here.gradient - chain.gradient) ** 2

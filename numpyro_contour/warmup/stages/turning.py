@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.arrays.factors import LowRank
 from numpyro_contour.schedules import Schedule
 from numpyro_contour.warmup.stages.dual_averaging import initial_dual_averaging
@@ -108,7 +109,7 @@ def turned(
     )
     log_step = jnp.minimum(found.log_step, jnp.log(largest_step_size(moved, temperature)))
     moved = moved._replace(step_size=initial_dual_averaging(log_step, REACH))
-    chosen = jax.tree.map(lambda a, b: jnp.where(renews, a, b), moved, tuning)
+    chosen = tree_where(renews, moved, tuning)
     return chosen._replace(moments=no_moments(position.shape[0]), frame=unseen(chosen.frame))
 
 
