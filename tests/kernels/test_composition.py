@@ -79,6 +79,7 @@ def test_any_method_goes_with_any_moves(moves, method):
     assert state.z.shape == (2,)
 
 
+@pytest.mark.slow
 def test_a_method_decides_what_it_needs():
     ladder = ReplicaExchange((0.5, 2.0))
     assert Kernel(potential_fn=jnp.sum, method=ladder).settings["temperature"].value == 0.5

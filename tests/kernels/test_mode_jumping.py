@@ -199,6 +199,7 @@ def test_chains_search_once_and_further_runs_not_again(monkeypatch):
     assert len(searched) == 2
 
 
+@pytest.mark.slow
 def test_modes_that_were_found_before_are_used(tmp_path):
     kernel = ModeJumping(NUTS(squared))
     listed = kernel.find_modes(random.key(3), ROWS)
@@ -268,6 +269,7 @@ SCHOOLS = jnp.array([28.0, 8, -3, 7, -1, 1, 18, 12])
 SIGMA = jnp.array([15.0, 10, 16, 11, 9, 11, 10, 18])
 
 
+@pytest.mark.slow
 def test_hierarchies_are_sampled_in_coordinates_that_mix():
     mcmc = made(ModeJumping(NUTS(schools), centring=True), SCHOOLS, warmup=500, draws=1000)
     draws = {n: np.asarray(x, float) for n, x in mcmc.get_samples(group_by_chain=True).items()}

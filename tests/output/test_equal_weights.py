@@ -157,6 +157,7 @@ def test_what_is_added_later_is_of_the_draws_of_equal_weight():
         summary(idata, group="posterior_predictive")
 
 
+@pytest.mark.slow
 def test_one_chain_that_is_selected_is_a_run_of_one():
     one, same = of_chains(2, 3), mixture_idata().sel(chain=2)
     found, expected = (summary(data, kind="stats") for data in (same, one))

@@ -155,6 +155,7 @@ def test_a_right_run_has_no_fault():
     assert report["mode agreement"].figure < 1.05
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_the_same_and_goes_on(tmp_path):
     path = tmp_path / "run.zarr"
     run_stored(driver(), path, random.key(0), Y, segment_draws=250)
@@ -184,6 +185,7 @@ def test_one_mode_makes_a_run_without_modes():
     assert "1 mode, 0 of them" in report["unseen modes"].finding
 
 
+@pytest.mark.slow
 def test_chains_that_were_not_told_of_a_mode_are_not_trusted():
     start = {"x": jnp.asarray(CENTRES[np.arange(CHAINS) % 2])}
     made = driver(ModeJumping(NUTS(model), tries=0), 200)
@@ -221,6 +223,7 @@ def test_runs_of_our_adjusted_kernels_are_taken_too():
     print_summary(made)
 
 
+@pytest.mark.slow
 def test_double_precision_works_as_well():
     with jax.enable_x64(True):
         kernel = ModeJumping(NUTS(potential_fn=lambda x: -log_density(x)))

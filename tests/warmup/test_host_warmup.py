@@ -48,6 +48,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 def test_both_ways_find_the_same_modes_and_jump_alike():
     """Up to the last stage, in which rounding has decided another jump."""
     make = lambda: ContourSGLD(potential_fn=two_normals, num_steps=100)
