@@ -18,7 +18,7 @@ from numpyro_contour.models.local_rows import number_of_devices
 from numpyro_contour.modes.known_list import KnownList
 from numpyro_contour.modes.listed_modes import found_modes, spread_of, with_new_modes
 from numpyro_contour.modes.search import explore, go_down, look_again
-from numpyro_contour.modes.shape import Shape
+from numpyro_contour.modes.shape import MOST_DENSE, Shape
 from numpyro_contour.schedules import Constant
 from numpyro_contour.warmup.mode_finder import ModeFinder, generator_of
 from numpyro_contour.warmup.stages.plan import DESCENT
@@ -29,9 +29,8 @@ from numpyro_contour.warmup.stages.tuning import at_bottom
 # five coordinates, it finds 19 of 20 with these, and 10 of 20 with 20,000.
 _FIRST, _ALL, _FEWEST = 0.1, 0.15, 50_000
 # With minibatches a search passes over all rows. A row of such a pass costs this share of one that
-# is drawn (.15 to .45 were measured), and two rounds of descents have to be affordable, in a number
-# of coordinates in which modes have full shapes.
-_IN_TURN, _FEWEST_OF_ALL_ROWS, _MOST_COORDINATES = 0.25, 2_000, 200
+# is drawn (.15 to .45 were measured), and two rounds of descents have to be affordable.
+_IN_TURN, _FEWEST_OF_ALL_ROWS = 0.25, 2_000
 # The noise of a mode that is to have an anchor of its own.
 _UNSERVED = 1e9
 # The share of descents that have to end in a mode. In a neck that has no bottom few of them do.
@@ -203,7 +202,7 @@ def beginning(
         rows = energies.full_data
         gradients *= rows.taken / (rows.size * _IN_TURN)
         by_disk = bool(stored_of(with_stored(data)))
-        few = state.sampler.chain.position.shape[-1] <= _MOST_COORDINATES
+        few = state.sampler.chain.position.shape[-1] <= MOST_DENSE
         affordable = few and not by_disk and _ALL * gradients >= _FEWEST_OF_ALL_ROWS
         if not (affordable and on_host) or is_traced(state):
             return None
