@@ -123,11 +123,21 @@ def test_minibatches_of_few_rows_begin_in_the_modes_of_all():
     of_run = KEYS, 100, None, (ROWS,), {}
     assert kernel._started(*of_run)[1] is None
     state, begins = kernel._started(*of_run, on_host=True)
-    begun, _ = begun_in_modes(begins, state)
+    begun, search = begun_in_modes(begins, state)
     places = begun.sampler.chain.position[:, 0]
     np.testing.assert_allclose(np.abs(places), np.abs(places[0]), rtol=1e-2)
     assert set(np.sign(places)) == {-1.0, 1.0}
     np.testing.assert_allclose(jax.vmap(jax.grad(exact_energy))(places), 0.0, atol=0.1)
+    # In the end energies of modes are differences to the first anchor of the first chain.
+    anchors = begun.warmup.anchors
+    slots = anchors.slots
+    elsewhere = slots.energy._replace(high=slots.energy.high.at[0, 0].set(7.0))
+    anchors = anchors._replace(slots=slots._replace(energy=elsewhere))
+    ended = search.ended(begun._replace(warmup=begun.warmup._replace(anchors=anchors)))
+    found = ended.warmup.modes
+    expected = jax.vmap(exact_energy)(found.modes.mean[:2, 0]) - 7
+    np.testing.assert_allclose(found.energy[:2], expected, rtol=1e-4)
+    np.testing.assert_allclose(found.log_mass[:2], found.modes.log_volume[:2] - expected, rtol=1e-4)
 
 
 @pytest.mark.slow
