@@ -636,7 +636,7 @@ MUTANTS = [
     Mutant("is_implausible", "- 2 * wider", "- 0.5 * wider", "warmup/test_descent.py"),
     # warmup/stages
     Mutant(
-        "measured_draw",
+        "tuning_draw",
         "searches |= plan.flag",
         "searches &= plan.flag",
         "warmup/test_host_search.py",

@@ -39,7 +39,7 @@ def place_anchor(
     before: Any,
     after: Any,
 ) -> Any:
-    """The state of all chains after a measured draw, with the first anchor where a stage ends.
+    """The state of all chains after a tuning draw, with the first anchor where a stage ends.
 
     Args:
         plan: the plan of the warm-up.

@@ -74,7 +74,7 @@ def place_among(modes: Modes, position: jax.Array) -> tuple[jax.Array, jax.Array
 def relaxation_times_of(kernel: Kernel, state: Any) -> RelaxationTimes | None:
     """Relaxation times of one chain's coordinates, and the shares of noise in their steps.
 
-    None where the step size was given. See `adaptation.relaxation_times.relaxation_times`.
+    None where the step size was given. See `warmup.stages.relaxation_times.relaxation_times`.
     """
     parts, warmup = kernel.parts, state.warmup
     if not parts.scaling.is_found:

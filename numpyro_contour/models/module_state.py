@@ -1,4 +1,9 @@
-"""What a model may ask of a step, and the state of its modules, such as running means."""
+"""What a model may ask of a step, and the state of its modules, such as running means.
+
+In a step a module takes the statistics of its minibatch, so that nothing has to be carried from
+step to step: the state follows from the position and the data. After a run it is evaluated again at
+each draw, as the mean over minibatches of all rows.
+"""
 
 from __future__ import annotations
 

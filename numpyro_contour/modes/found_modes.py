@@ -1,4 +1,9 @@
-"""The modes that a warm-up has found: a list of slots that descents fill."""
+"""The modes that a warm-up has found: a list of slots that descents fill.
+
+Chains move single coordinates between the places that known modes have them at. A list of the
+heaviest modes alone may have a coordinate at one place only, and chains could not move it then. A
+new mode therefore does not take the slot of one that alone differs in some coordinate.
+"""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class AllChains:
     # ------------------------------------------------------------------ anchors
 
     def placed(self, before: Any, after: Any) -> Any:
-        """The states after a measured draw, with the first anchor where a stage ends."""
+        """The states after a tuning draw, with the first anchor where a stage ends."""
         around = self.plan, self.energies, self.parts.method
         return place_anchor(*around, self.lift_in_turn, before, after)
 
@@ -153,7 +153,7 @@ class AllChains:
         return self.as_it_was(follow(*around, self.with_axis(state), self.known))
 
     def mean_of_stage(self, state: Any) -> jax.Array:
-        """The mean position of each chain over the stage of measured moves so far."""
+        """The mean position of each chain over the tuning steps of the stage so far."""
         return self.lift(lambda tuning: tuning.mean_position)(state.warmup.tuning)
 
     def noted(self, state: Any) -> tuple[Any, jax.Array]:

@@ -277,7 +277,7 @@ def _descended(chains: AllChains, state: Any) -> Any:
 
 
 def _measured(chains: AllChains, state: Any) -> Any:
-    """A draw of measured moves."""
+    """A draw of tuning steps."""
     return chains.measured(state, False)
 
 

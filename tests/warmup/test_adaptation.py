@@ -19,7 +19,7 @@ from numpyro_contour.warmup.stages.flatten import BIN_WIDTH, carry_over, fitting
 from numpyro_contour.warmup.stages.moments import add_draw, no_draw_moments, no_moments
 from numpyro_contour.warmup.stages.plan import PILOT, TUNE, Plan
 from numpyro_contour.warmup.stages.relaxation_times import relaxation_times
-from numpyro_contour.warmup.stages.state import end_measured_stage, initial_warmup, record_draw
+from numpyro_contour.warmup.stages.state import end_tuning_stage, initial_warmup, record_draw
 from numpyro_contour.warmup.stages.tune import fitting_preconditioner
 from numpyro_contour.warmup.stages.tuning import (
     LARGEST_STEP_SIZE,
@@ -31,7 +31,7 @@ from numpyro_contour.warmup.stages.tuning_step import (
     TARGET_ACCEPTANCE,
     Moment,
     Moves,
-    measured_move,
+    tuning_step,
 )
 
 PARTITION = EnergyPartition(0.0, 10.0, 10)
@@ -131,20 +131,20 @@ def tuned(energy, steps, is_exact, windows=4, start_at=3.0, descent=400, seed=0,
         def body(carry, inputs):
             keys, i = inputs
             moves = Moves(energy, is_exact, descending)
-            return measured_move(keys, *carry, moves, Moment(tau, i / steps, searching)), None
+            return tuning_step(keys, *carry, moves, Moment(tau, i / steps, searching)), None
 
         keys = random.split(key, (steps, 2))
         return jax.lax.scan(body, (chain, tuning), (keys, jnp.arange(steps)))[0]
 
     run = jax.jit(window, static_argnums=3)
     chain, tuning = run(chain, tuning, random.key(seed + 1), descent, True, False)
-    tuning = end_measured_stage(
+    tuning = end_tuning_stage(
         tuning, tau, *(jnp.array(x) for x in (True, False, False)), False, False
     )
     for k in range(windows):
         last = jnp.array(k == windows - 1)
         chain, tuning = run(chain, tuning, random.key(seed + 2 + k), steps, False, True)
-        tuning = end_measured_stage(
+        tuning = end_tuning_stage(
             tuning, tau, jnp.array(False), jnp.array(True), last, False, False
         )
     chain, settled = run(chain, tuning, random.key(seed + 90), steps, False, False)
@@ -245,7 +245,7 @@ def test_a_move_that_evaluates_both_ends_is_the_move_that_knows_the_first():
 
     def moved(is_exact):
         move = lambda carry, keys: (
-            measured_move(keys, *carry, Moves(exact, is_exact), Moment(jnp.ones(()), 0.0, True)),
+            tuning_step(keys, *carry, Moves(exact, is_exact), Moment(jnp.ones(()), 0.0, True)),
             None,
         )
         return jax.lax.scan(move, (chain, tuning), random.split(random.key(1), (5, 2)))[0]
@@ -266,9 +266,7 @@ def test_a_blow_up_is_not_made():
 
     @jax.jit
     def move(keys, chain, tuning):
-        return measured_move(
-            keys, chain, tuning, Moves(cliff, True), Moment(jnp.ones(()), 0.0, True)
-        )
+        return tuning_step(keys, chain, tuning, Moves(cliff, True), Moment(jnp.ones(()), 0.0, True))
 
     for i in range(50):
         chain, tuning = move(random.split(random.key(i)), chain, tuning)
@@ -360,7 +358,7 @@ def test_the_search_keeps_below_the_cap():
     chain = start(random.key(0), 1 / jnp.sqrt(CURVATURE), exact, langevin())
     cap = float(largest_step_size(tuning, jnp.ones(())))
     step = jax.jit(
-        lambda keys, chain, tuning: measured_move(
+        lambda keys, chain, tuning: tuning_step(
             keys, chain, tuning, Moves(exact, True), Moment(jnp.ones(()), 0.0, True)
         )
     )

@@ -22,7 +22,7 @@ from numpyro_contour.modes.way_down import Place, implausible_height, is_implaus
 from numpyro_contour.warmup.stages.descent import STARTS, adam_step, at_rest, fixed_rows
 from numpyro_contour.warmup.stages.rescue import _without_lost_chains
 from numpyro_contour.warmup.stages.tuning import initial_tuning
-from numpyro_contour.warmup.stages.tuning_step import Moment, Moves, measured_move
+from numpyro_contour.warmup.stages.tuning_step import Moment, Moves, tuning_step
 
 
 def descend(potential, starts, steps, exact=True, seed=0, made=None, scale_mask=None):
@@ -39,7 +39,7 @@ def descend(potential, starts, steps, exact=True, seed=0, made=None, scale_mask=
         def body(carry, inputs):
             keys, i = inputs
             moves = Moves(energy, exact, descends=True, scale_mask=scale_mask)
-            return measured_move(keys, *carry, moves, Moment(jnp.ones(()), i / steps, False)), None
+            return tuning_step(keys, *carry, moves, Moment(jnp.ones(()), i / steps, False)), None
 
         inputs = keys, jnp.arange(made)
         return jax.lax.scan(body, (chain, initial_tuning(x.shape[0], None, None)), inputs)[0]

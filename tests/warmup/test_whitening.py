@@ -9,9 +9,9 @@ from jax import random
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.chain import start
 from numpyro_contour.warmup.stages.frames import first_frame
-from numpyro_contour.warmup.stages.state import end_measured_stage
+from numpyro_contour.warmup.stages.state import end_tuning_stage
 from numpyro_contour.warmup.stages.tuning import initial_tuning
-from numpyro_contour.warmup.stages.tuning_step import Moment, Moves, measured_move
+from numpyro_contour.warmup.stages.tuning_step import Moment, Moves, tuning_step
 from numpyro_contour.warmup.stages.turning import turned
 from numpyro_contour.warmup.stages.whitening import whitening
 
@@ -64,7 +64,7 @@ def test_the_noise_of_the_gradient_is_a_part_of_it(tau):
 
 
 def tuned(covariance, steps, noise=None, seed=0):
-    """Three stages of measured moves of one chain on a Gaussian, with what each has found."""
+    """Three stages of tuning steps of one chain on a Gaussian, with what each has found."""
     size = len(covariance)
     precision = jnp.asarray(np.linalg.inv(covariance), jnp.float32)
     scatter = jnp.zeros((size, size)) if noise is None else jnp.linalg.cholesky(jnp.asarray(noise))
@@ -81,13 +81,11 @@ def tuned(covariance, steps, noise=None, seed=0):
     @jax.jit
     def stage(chain, tuning, keys):
         def body(carry, keys):
-            moved = measured_move(
-                keys, *carry, Moves(energy, noise is None), Moment(TAU, 0.0, True)
-            )
+            moved = tuning_step(keys, *carry, Moves(energy, noise is None), Moment(TAU, 0.0, True))
             return moved, None
 
         chain, tuning = jax.lax.scan(body, (chain, tuning), keys)[0]
-        ended = end_measured_stage(
+        ended = end_tuning_stage(
             tuning, TAU, *(jnp.array(x) for x in (False, True, False)), False, False
         )
         return chain, tuning, turned(ended, chain.position, TAU, jnp.array(True))

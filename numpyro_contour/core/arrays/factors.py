@@ -1,6 +1,10 @@
 """Factors L of a matrix M = L L': between a position x and coordinates z in which M is 1.
 
 A factor is a matrix (d, d), a `LowRank`, or () for the identity.
+
+Matrices are decomposed one after the other also in chains that are vectorised. On a batch of them
+LAPACK's calls wait for threads of the pool that they run in themselves: two such calls at once on a
+machine of two cores then wait for each other for ever (jaxlib 0.10).
 """
 
 from __future__ import annotations

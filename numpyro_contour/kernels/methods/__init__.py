@@ -1,6 +1,6 @@
 """The methods around the moves: plain, contour, climbing, cyclical and replica exchange.
 
-It may import `adaptation`, `core` and the root's `checks` and `schedules`.
+It may import `warmup.stages`, `core` and the root's `checks` and `schedules`.
 """
 
 from numpyro_contour.kernels.methods.climbing import Climbing

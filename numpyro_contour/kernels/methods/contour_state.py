@@ -1,4 +1,9 @@
-"""The public state of contour kernels."""
+"""The public state of contour kernels.
+
+The log weight of a draw is a row among its sites in NumPyro's own table. That table, and all that
+takes `mcmc.get_samples()`, know nothing of weights: the row says that the others are not the
+posterior's.
+"""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from numpyro_contour.models.rows_ahead import RowsAhead, rows_ahead
 from numpyro_contour.modes.found_modes import slots
 from numpyro_contour.warmup.stages.moments import add_draw
 from numpyro_contour.warmup.stages.plan import Plan
-from numpyro_contour.warmup.stages.state import end_measured_draw, initial_warmup
-from numpyro_contour.warmup.stages.tuning_step import measured_draw
+from numpyro_contour.warmup.stages.state import end_tuning_draw, initial_warmup
+from numpyro_contour.warmup.stages.tuning_step import tuning_draw
 from numpyro_contour.warmup.stages.turning import with_frames_turned
 
 # Bytes of rows on disk that are read at once, for all chains: of the present and the next steps
@@ -162,13 +162,13 @@ class ChainDraws:
         """The state after a draw of descent, tuning or settling."""
         parts, potential = self.parts, self.potential
         rng_key, key = random.split(state.rng_key)
-        chain, tuning = measured_draw(
+        chain, tuning = tuning_draw(
             *(key, plan, state.warmup, state.sampler.chain, energy),
             *(parts.temperature, parts.num_steps, self.exact, descends, parts.moves.aims_at),
             ahead=self._ahead(rng_key),
             scale_mask=None if potential is None else scales_of(potential, state.z),
         )
-        warmup = end_measured_draw(
+        warmup = end_tuning_draw(
             plan,
             state.warmup,
             tuning,

@@ -2,9 +2,13 @@
 
 Where energies are exact, chains that have arrived walk on by Langevin moves, whose moments say more
 than those of a descent. On minibatches the L-BFGS sees the same rows at every step, which are few:
-it ends where other rows show that it only fits these (`fresh_rows`), and Adam on fresh ones goes on
+it ends if other rows show that it only fits these, and Adam on fresh ones goes on
 from there. The stage hands on the point where the chain is, and a first preconditioner and step
 size.
+
+With more coordinates than rows in a minibatch a network that interpolates these rows infers zero
+noise, and its energy on all rows is higher by ten thousands of nats. Now and then two places of the
+way are therefore compared on rows that the descent has not seen.
 """
 
 from __future__ import annotations

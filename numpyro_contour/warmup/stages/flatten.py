@@ -3,6 +3,10 @@
 The pilot samples the density as it is: its energies say where bins are needed, and theta begins on
 these. Windows are flattened, and their weighted energies say it better; theta is carried over to
 the new bins. In the last stage, draws are made as after the warm-up until theta has settled.
+
+With heavy tails, such as those of a t distribution, a few nats lead very far out, and a chain that
+goes there does not return within the run: bins end at the height from which chains come back often.
+The gain counts from the end of the pilot.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 They are z with x = x_0 + L z. Everything that is tuned by coordinate, the diagonal preconditioner
 and the noise of the gradient among them, belongs to these coordinates. Without a frame they are
 those of the position.
+
+Steps of a stage that are kept whole, evenly spaced, take memory in proportion to the dimension, in
+which all second moments would take its square.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def rescue(plan: Plan, before: Any, after: Any) -> Any:
 
     Args:
         plan: the plan of the warm-up.
-        before: the states of all chains before a measured draw, with a leading axis.
+        before: the states of all chains before a tuning draw, with a leading axis.
         after: the states after it.
     """
     here = jax.vmap(lambda warmup: progress(plan, warmup))(before.warmup)

@@ -153,10 +153,10 @@ def record(history: History, here: Progress, **found: jax.Array) -> History:
     return History(table)
 
 
-# ---------------------------------------------------------------------- draws of measured moves
+# ---------------------------------------------------------------------- draws of tuning steps
 
 
-def end_measured_draw(
+def end_tuning_draw(
     plan: Plan,
     warmup: Warmup,
     tuning: Tuning,
@@ -189,7 +189,7 @@ def end_measured_draw(
         energy=moments.energy,
         energy_sd=jnp.sqrt(moments.energy_squares / count),
     )
-    ended = end_measured_stage(
+    ended = end_tuning_stage(
         tuning,
         temperature,
         plan.flag("descends", here.number),
@@ -203,7 +203,7 @@ def end_measured_draw(
     return warmup._replace(tuning=tuning, gain_origin=steps, history=history)
 
 
-def end_measured_stage(
+def end_tuning_stage(
     tuning: Tuning,
     temperature: jax.Array,
     descended: jax.Array,
@@ -213,7 +213,7 @@ def end_measured_stage(
     keep_step_size: bool,
     adjusted: bool = False,
 ) -> Tuning:
-    """What is tuned after a stage of measured moves, with sums for the next stage.
+    """What is tuned after a stage of tuning steps, with sums for the next stage.
 
     Args:
         tuning: what is tuned.

@@ -1,4 +1,11 @@
-"""Step sizes that fit where chains come later: up steep walls, and in narrow modes."""
+"""Step sizes that fit where chains come later: up steep walls, and in narrow modes.
+
+Flattened chains go far up, and on steep walls the curvature grows with the energy. A step that is
+stable at their foot overshoots up there: its drift is clipped, and the chain is thrown back to
+energies that it would seldom visit. In a mode that is narrower than the places of tuning, steps
+overshoot the bottom: draws are spread too widely there, and chains are thrown out and give it too
+little mass.
+"""
 
 from __future__ import annotations
 

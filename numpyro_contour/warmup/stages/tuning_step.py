@@ -120,7 +120,7 @@ class _Step(NamedTuple):
         return 0.5 * jnp.sum(self.xi**2 - back**2)
 
 
-def measured_move(
+def tuning_step(
     keys: jax.Array, chain: Chain, tuning: Tuning, moves: Moves, moment: Moment
 ) -> tuple[Chain, Tuning]:
     r"""One step of descent, or one Langevin step whose acceptance is measured.
@@ -384,7 +384,7 @@ def _at_both_ends(
     return y, others, here, there
 
 
-def measured_draw(
+def tuning_draw(
     key: jax.Array,
     plan: Plan,
     warmup: Warmup,
@@ -398,7 +398,7 @@ def measured_draw(
     ahead: Ahead | None = None,
     scale_mask: np.ndarray | None = None,
 ) -> tuple[Chain, Tuning]:
-    """The measured moves of a draw of descent, tuning or settling.
+    """The steps of a draw of descent, tuning or settling.
 
     Args:
         key: random key.
@@ -429,7 +429,7 @@ def measured_draw(
         chain, tuning = carry
         last = here.ends & (number == num_steps - 1)
         moment = Moment(temperature(chain.steps), done, searches, last)
-        return measured_move(keys, chain, tuning, moves, moment), None
+        return tuning_step(keys, chain, tuning, moves, moment), None
 
     keys = two_keys(key, num_steps)
     fixed = None

@@ -116,7 +116,7 @@ def turned(
 def with_frames_turned(
     plan: Plan, lift: Callable, temperature: Schedule, before: Any, after: Any
 ) -> Any:
-    """The states of all chains after a measured draw, with the coordinates of the next stage.
+    """The states of all chains after a tuning draw, with the coordinates of the next stage.
 
     Chains share their plan: the decompositions are only made where a stage ends.
 
