@@ -1,6 +1,7 @@
 """NumPyro's `MCMCKernel`, composed of an energy, moves, a method and a warm-up.
 
-It may import `kernels.parts`, `warmup`, `energies`, `models`, `modes`, `core`, `checks` and `schedules`.
+It may import `kernels.parts`, `warmup`, `energies`, `models`, `modes`, `core`, `checks` and
+`schedules`.
 """
 
 from numpyro_contour.kernels.kernel import Kernel
