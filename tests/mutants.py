@@ -311,7 +311,7 @@ MUTANTS = [
         "uniform > jnp.exp(log_chance",
         "core/samplers",
     ),
-    Mutant("run_window", "- jnp.log(num_steps)", "", "core/samplers"),
+    Mutant("run_window", "- jnp.log(length.stretches * length.steps)", "", "core/samplers"),
     Mutant("log_time_weight", "jnp.log(chain.guard.step_scale)", "0.0", "core/samplers"),
     Mutant("cyclical", "* progress) + 1", "* progress) + 2", "core/samplers"),
     Mutant(

@@ -61,7 +61,7 @@ def run(shape: tuple[float, float, float], windows: int, chains: int) -> dict[st
                 key, state, potential_and_grad, sampler, NUM_STEPS, "reservoir"
             )
             assert found.trace is not None
-            energies, log_weights = found.trace
+            energies, log_weights, _ = found.trace
             shares = (energies < typical + 3 * sd).mean(), (energies > level).mean()
             # The sums from which the Kish share of positions is computed.
             log_sums = (

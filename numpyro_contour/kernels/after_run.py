@@ -14,6 +14,7 @@ from numpyro_contour.core.samplers.known_modes import Modes, cell, standardised
 from numpyro_contour.kernels.kernel import Kernel
 from numpyro_contour.kernels.methods.contour_state import NAME as WEIGHT_SITE
 from numpyro_contour.kernels.methods.contour_state import ContourState, log_flattening_at
+from numpyro_contour.warmup.stages.draw_length import steps_of
 from numpyro_contour.warmup.stages.relaxation_times import RelaxationTimes, relaxation_times
 
 
@@ -82,7 +83,7 @@ def relaxation_times_of(kernel: Kernel, state: Any) -> RelaxationTimes | None:
     temperature = parts.temperature(state.sampler.chain.steps)
     found = parts.scaling.found_step(parts.moves, warmup.tuning, temperature)
     return relaxation_times(
-        *(warmup.tuning, warmup.draw_moments, parts.num_steps, temperature),
+        *(warmup.tuning, warmup.draw_moments, steps_of(parts.num_steps, warmup), temperature),
         *(found.reach, found.fastest),
     )
 

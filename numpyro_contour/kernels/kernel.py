@@ -115,16 +115,19 @@ class Kernel(MCMCKernel):
         if moves.needs_temperature:
             check_positive_temperature(temperature)
         schedule = as_schedule("temperature", temperature, checks.non_negative)
+        tau = method.check_temperature(temperature, schedule)
+        steps, finds_num_steps = steps_of_a_draw(num_steps, method, scaling, tau)
         self.parts = Parts(
             source=source,
             moves=moves,
             scaling=scaling,
             method=method,
-            temperature=method.check_temperature(temperature, schedule),
-            num_steps=steps_of_a_draw(num_steps, method, scaling),
+            temperature=tau,
+            num_steps=steps,
             draw=checks.one_of("draw", draw, DRAWS),
             init_strategy=checks.function("init_strategy", init_strategy),
             jumps=check_jumps(jumps),
+            finds_num_steps=finds_num_steps,
         )
         self._make_programs()
 

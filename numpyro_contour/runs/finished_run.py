@@ -30,6 +30,7 @@ from numpyro_contour.models.nothing_to_sample import IDLE
 from numpyro_contour.models.same_data import UNKNOWN, checksum
 from numpyro_contour.modes.mode_list import ModeList
 from numpyro_contour.schedules import Schedule
+from numpyro_contour.warmup.stages.draw_length import steps_of
 from numpyro_contour.warmup.stages.relaxation_times import RelaxationTimes
 from numpyro_contour.warmup.stages.tuning_step import TARGET_ACCEPTANCE
 
@@ -170,7 +171,10 @@ class FinishedRun:
     @property
     def settings(self) -> dict[str, Any]:
         """The kernel's settings by the names of its arguments."""
-        return self.kernel.settings
+        settings = self.kernel.settings
+        most = self.kernel.parts.num_steps
+        warmup = getattr(self.state, "warmup", ())
+        return settings | {"num_steps": int(np.max(steps_of(most, warmup)))}
 
     @property
     def temperature(self) -> Schedule:

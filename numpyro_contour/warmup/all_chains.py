@@ -13,14 +13,22 @@ from jax import lax
 from numpyro.util import is_prng_key
 
 from numpyro_contour.core.samplers.chain import PotentialAndGrad
+from numpyro_contour.core.samplers.window import Length
 from numpyro_contour.energies.first_anchors import anchored, place_anchor
 from numpyro_contour.energies.following import follow, followed, noted
 from numpyro_contour.energies.source import Energies
 from numpyro_contour.kernels.parts.draws import ChainDraws
-from numpyro_contour.kernels.parts.jumping import Jumping, jumps_of_a_draw, search, searches_every
+from numpyro_contour.kernels.parts.jumping import (
+    Jumping,
+    jumps_of_a_draw,
+    search,
+    searches_every,
+    stretches_of,
+)
 from numpyro_contour.kernels.parts.parts import Parts
 from numpyro_contour.models.relabelling import Relabel, relabelling_of
 from numpyro_contour.modes.found_modes import FoundModes
+from numpyro_contour.warmup.stages.draw_length import DRAWS, by_correlation
 from numpyro_contour.warmup.stages.plan import TUNE, Plan
 from numpyro_contour.warmup.stages.rescue import rescue
 from numpyro_contour.warmup.stages.steps_that_fit import suited_to_modes
@@ -107,22 +115,39 @@ class AllChains:
 
     # ------------------------------------------------------------------ draws
 
-    def sampled(self, state: Any) -> tuple[Any, Any]:
-        """A draw of the kernel's own sampler, and its steps."""
+    def sampled(self, state: Any, warms_up: Any) -> tuple[Any, Any]:
+        """A draw of the kernel's own sampler, and its steps in the warm-up.
+
+        Args:
+            state: the state.
+            warms_up: whether it is a draw of the warm-up, which has the most steps. A bool decides
+                while the program is traced.
+        """
         energy, telling = self.estimator(), None
         jumping: Jumping | None = None
+        number, stretch = self.steps_of_a_draw(state, warms_up), self.draws.unit
         if self.known and self.several:
             if not self.energies.exact:
                 telling = self.estimator(tells_noise=True)
             steps = jnp.ravel(state.sampler.chain.steps)[0]
             share = self.parts.jumps.exact if self.energies.exact else self.parts.jumps.noisy
-            jumping = jumps_of_a_draw(self.known, steps, self.parts.num_steps, share)
+            stretch, every = stretches_of(stretch, share)
+            jumping = jumps_of_a_draw(self.known, steps, stretch, every)
+        length = Length(number // stretch, stretch)
+        traced = None if warms_up is False else self.parts.num_steps
 
         def of_chain(chain: Any) -> Any:
             tells = telling and telling(chain.warmup)
-            return self.draws.sampled(chain, energy(chain.warmup), jumping, tells)
+            return self.draws.sampled(chain, energy(chain.warmup), length, traced, jumping, tells)
 
         return self.lift(of_chain)(state)
+
+    def steps_of_a_draw(self, state: Any, warms_up: Any) -> Any:
+        """The steps of a draw, the same for all chains, as for `sampled`."""
+        most = self.parts.num_steps
+        if warms_up is True or not (state.warmup and state.warmup.draw_length):
+            return most
+        return jnp.where(warms_up, most, jnp.max(state.warmup.draw_length.number))
 
     def measured(self, state: Any, descends: Any) -> Any:
         """A draw of descent, tuning or settling."""
@@ -136,9 +161,23 @@ class AllChains:
         """The states after a draw of the sampler in the warm-up, with what it teaches."""
         return self.lift(partial(self.draws.end_warmup_draw, self.plan))(state, trace)
 
-    def kept(self, state: Any, trace: Any) -> Any:
+    def kept(self, state: Any) -> Any:
         """The states after a draw that is kept."""
-        return self.lift(self.draws.end_kept_draw)(state, trace)
+        return self.lift(self.draws.end_kept_draw)(state)
+
+    def mixed(self, state: Any) -> Any:
+        """The states after a draw of NumPyro's warm-up that tells how fast draws forget.
+
+        The last of them decides how many steps a draw takes.
+        """
+        after = self.with_axis(self.lift(self.draws.end_mixing_draw)(state))
+        warmup, parts = after.warmup, self.parts
+        found, given = warmup.draw_length, warmup.given[0]
+        made = given - warmup.idle[0] + 1
+        number = by_correlation(found, made, self.draws.unit, parts.num_steps, parts.draw)
+        is_last = made == jnp.minimum(given, DRAWS)
+        found = found._replace(number=jnp.where(is_last, number, found.number))
+        return self.as_it_was(after._replace(warmup=warmup._replace(draw_length=found)))
 
     # ------------------------------------------------------------------ anchors
 

@@ -20,8 +20,13 @@ from numpyro_contour.kernels.parts.progress_text import warmup_text
 from numpyro_contour.models.compiled_on_data import CompiledOnData
 from numpyro_contour.warmup.all_chains import AllChains
 from numpyro_contour.warmup.search import Beginning, begun_in_modes
-from numpyro_contour.warmup.stages.plan import Plan, Stage
+from numpyro_contour.warmup.stages.draw_length import no_draws
+from numpyro_contour.warmup.stages.plan import TUNE, Plan, Stage
 from numpyro_contour.warmup.stages.state import without_descent, without_scratch
+
+
+# Relaxation times for each row of a matrix that is estimated from a stage.
+_TIMES_OF_A_ROW = 10
 
 
 class HostWarmup:
@@ -85,7 +90,9 @@ class HostWarmup:
 
         with tqdm(total=length, desc="warm-up", unit="draw", disable=not shows_bar) as bar:
             for number, (stage, begin, end) in enumerate(_stages(plan, length)):
-                walks = search is not None or not stage.descends
+                walks, share = search is not None or not stage.descends, end - begin
+                if search is not None and begin < end:
+                    state, begin, end = _paced(self._parts, state, number, end - begin)
                 for stop in _stops(begin, end, every if walks else 0):
                     kind = _kind(stage, walks)
                     run.begin(kind, several)
@@ -100,14 +107,14 @@ class HostWarmup:
                     if every and walks and stop % every == 0:
                         state = run.begin("search", several)(state, np.int32(0))
                         several = bool(everywhere(state.warmup.modes.several))
-                    bar.update(stop - begin)
+                    bar.update(share if search is not None else stop - begin)
                     begin = stop
-                if search is not None and end < length:
+                if search is not None and number + 1 < len(plan.stages):
                     state = search.looked_again(state)
                     several = search.several
         if search is not None:
             state = search.ended(state)
-        return _ended(state, num_warmup, several)
+        return _ended(state, num_warmup, length, several)
 
 
 class _Programs:
@@ -168,13 +175,52 @@ def _taken(name: str, state: Any) -> Any:
     return np.int32(0), np.bool_(False)
 
 
-def _ended(state: Any, num_warmup: int, several: bool) -> Any:
+def _paced(parts: Parts, state: Any, number: int, draws: int) -> tuple[Any, int, int]:
+    """The state before a stage, with a length of the warm-up that gives the stage what is enough.
+
+    Args:
+        parts: the parts of the kernel.
+        state: the state before.
+        number: of the stage.
+        draws: the stage's share of the warm-up, which is the most.
+
+    Returns:
+        The state, and the draws of the warm-up between which the stage is.
+    """
+    warmup, plan = state.warmup, parts.plan
+    assert plan is not None
+    if warmup.draw_length:
+        stage, times = plan.stages[number], 0
+        enough = stage.enough_steps
+        if number > plan.stages.index(TUNE):
+            # A matrix takes more than its diagonal.
+            size = warmup.tuning.preconditioner.shape[-1] if warmup.tuning.frame else 0
+            times = stage.enough_times + (_TIMES_OF_A_ROW * size if stage.measures else 0)
+        slowest = int(np.max(everywhere(warmup.draw_length.number)))
+        draws = min(draws, -(-max(enough, times * slowest) // parts.num_steps))
+    length, begin, end = plan.pace(number, draws)
+    warmup = warmup._replace(
+        length=jnp.full_like(warmup.length, length),
+        iteration=jnp.full_like(warmup.iteration, begin),
+    )
+    return state._replace(warmup=warmup), begin, end
+
+
+def _ended(state: Any, num_warmup: int, length: int, several: bool) -> Any:
     """The state after the last draw, without what is not needed any more."""
     warmup = without_scratch(state.warmup)
-    warmup = warmup._replace(idle=jnp.full_like(warmup.idle, num_warmup))
+    taken = jnp.full_like(warmup.length, length)
+    warmup = warmup._replace(
+        idle=jnp.full_like(warmup.idle, num_warmup), length=taken, iteration=taken
+    )
     # Chains that run one after the other have states of one form, whatever each of them has found.
     if warmup.modes and not (several or is_prng_key(state.rng_key)):
         warmup = warmup._replace(modes=(), jumps=())
+    if warmup.draw_length:
+        room = no_draws(warmup.tuning.preconditioner.shape[-1])
+        chains = np.shape(warmup.iteration)
+        length = warmup.draw_length._replace(draws=jnp.broadcast_to(room, chains + room.shape))
+        warmup = warmup._replace(draw_length=length)
     return state._replace(warmup=warmup)
 
 
@@ -283,7 +329,7 @@ def _measured(chains: AllChains, state: Any) -> Any:
 
 def _walked(chains: AllChains, state: Any) -> Any:
     """A draw of the kernel's sampler in the warm-up."""
-    return chains.warmed_up(*chains.sampled(state))
+    return chains.warmed_up(*chains.sampled(state, True))
 
 
 def _anchored(

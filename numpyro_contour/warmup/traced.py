@@ -15,6 +15,7 @@ from jax import lax
 
 from numpyro_contour.kernels.parts.parts import Parts
 from numpyro_contour.warmup.all_chains import AllChains
+from numpyro_contour.warmup.stages.draw_length import DRAWS
 from numpyro_contour.warmup.stages.state import progress
 
 
@@ -33,20 +34,31 @@ def drawn(parts: Parts, state: Any, model_args: tuple, model_kwargs: dict) -> An
     data = model_args, model_kwargs
     if parts.plan is None:
         chains, state = AllChains.of(parts, *data, state)
-        return chains.sampled(state)[0]
+        return chains.sampled(state, False)[0]
     if not state.warmup.is_over:
         return caught_up(partial(_of_the_plan, parts, *data), state)
-    idle = state.warmup.idle
-    rests = lambda s: s._replace(warmup=s.warmup._replace(idle=idle - 1))
-    return lax.cond(jnp.max(idle) > 0, rests, partial(kept_draw, parts, *data), state)
+    warmup = state.warmup
+    idle = jnp.max(warmup.idle)
+    rests = idle > 0
+    if warmup.draw_length:
+        rests &= jnp.max(warmup.given) - idle >= DRAWS
+    next_idle = lambda s: s._replace(warmup=s.warmup._replace(idle=jnp.maximum(s.warmup.idle, 0) - 1))
+    return next_idle(lax.cond(rests, lambda s: s, partial(own_draw, parts, *data), state))
 
 
-def kept_draw(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
-    """The state after a draw that is kept."""
+def own_draw(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
+    """The state after a draw of the kernel's sampler that the host's warm-up has left to NumPyro.
+
+    It is kept, or one of NumPyro's warm-up from which the steps of a draw are found.
+    """
     chains, state = AllChains.of(parts, model_args, model_kwargs, state)
-    after = chains.kept(*chains.sampled(state))
-    warmup = after.warmup._replace(idle=jnp.full_like(after.warmup.idle, -1))
-    return chains.join(after._replace(warmup=warmup), chains.known)
+    after, _ = chains.sampled(state, False)
+    if after.warmup.draw_length and not isinstance(after.warmup.draw_length.draws, tuple):
+        warms_up = jnp.max(after.warmup.idle) > 0
+        after = lax.cond(warms_up, chains.mixed, chains.kept, after)
+    else:
+        after = chains.kept(after)
+    return chains.join(after, chains.known)
 
 
 def _of_the_plan(parts: Parts, model_args: tuple, model_kwargs: dict, state: Any) -> Any:
@@ -84,7 +96,8 @@ def next_draw(chains: AllChains, state: Any) -> Any:
         return chains.placed(state, moved)
 
     def sampled(state: Any) -> Any:
-        return lax.cond(warms_up, chains.warmed_up, chains.kept, *chains.sampled(state))
+        kept = lambda state, trace: chains.kept(state)
+        return lax.cond(warms_up, chains.warmed_up, kept, *chains.sampled(state, warms_up))
 
     state = lax.cond(jnp.any(plan.flag("measures", stage)), measured, sampled, state)
     state = lax.cond(warms_up, chains.follow, lambda x: x, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ DRAWS = ("reservoir", "last")
 
 
 class Trace(NamedTuple):
-    """The steps of a window; each field is (num_steps,)."""
+    """Some steps of a window, such as all of them; each field is (steps,)."""
 
     #: potential energies as the chain saw them, in nats
     potential_energy: jax.Array
@@ -29,15 +30,29 @@ class Trace(NamedTuple):
 
 
 class Jumps(NamedTuple):
-    """Tries to jump between the steps of a window, evenly spread."""
+    """Tries to jump, each before a stretch of steps."""
 
     #: makes a try
     jump: Jump
-    #: whether to make each of them, (tries,), the same for all chains; `num_steps` is a multiple of
-    #: their number
-    made: jax.Array
+    #: `(number of the stretch in its window) -> whether it begins with a try`, the same for all
+    #: chains
+    due: Callable[[Any], jax.Array]
     #: the tries so far
     counts: JumpCounts
+
+
+class Length(NamedTuple):
+    """How long a window is, in stretches of steps with one loop around them."""
+
+    #: stretches, an int, or an array that is the same for all chains
+    stretches: Any
+    #: steps of each
+    steps: int
+
+    @classmethod
+    def of(cls, num_steps: int | Length) -> Length:
+        """A length as it is, or so many steps in one stretch."""
+        return num_steps if isinstance(num_steps, Length) else cls(1, num_steps)
 
 
 class Window(NamedTuple):
@@ -47,7 +62,9 @@ class Window(NamedTuple):
     draw: Any
     #: log of the mean weight of the positions in the window
     log_weight: jax.Array
-    #: all steps of the window; None before the first window
+    #: the lowest and the highest potential energy in the window, in nats; None before the first
+    energies: tuple[jax.Array, jax.Array] | None = None
+    #: all steps of the window where they were asked for
     trace: Trace | None = None
     #: the tries to jump up to the end of the window; None where there can be none
     jumped: JumpCounts | None = None
@@ -55,17 +72,12 @@ class Window(NamedTuple):
     @property
     def lowest_energy(self) -> jax.Array:
         """The lowest potential energy in the window, in nats."""
-        return self._of_energies(jnp.min)
+        return self.draw.potential_energy if self.energies is None else self.energies[0]
 
     @property
     def highest_energy(self) -> jax.Array:
         """The highest potential energy in the window, in nats."""
-        return self._of_energies(jnp.max)
-
-    def _of_energies(self, extreme: Callable) -> jax.Array:
-        if self.trace is None:
-            return self.draw.potential_energy
-        return extreme(self.trace.potential_energy)
+        return self.draw.potential_energy if self.energies is None else self.energies[1]
 
 
 def run_window(
@@ -73,11 +85,12 @@ def run_window(
     state: Any,
     potential_and_grad: PotentialAndGrad,
     sampler: Sampler,
-    num_steps: int,
+    num_steps: int | Length,
     draw: str,
     trust: jax.Array | float = 1.0,
     jumps: Jumps | None = None,
     ahead: Ahead | None = None,
+    traced: int | None = None,
 ) -> tuple[Any, Window]:
     r"""`num_steps` steps of a sampler, and the one draw that stands for them.
 
@@ -96,13 +109,15 @@ def run_window(
         state: state of the sampler.
         potential_and_grad: `(key, position) -> (potential energy, gradient)`.
         sampler: the sampler.
-        num_steps: K, at least 1.
+        num_steps: K, at least 1, as one stretch; or a `Length`, of several.
         draw: "reservoir" or "last".
         trust: :math:`\rho` in [0, 1], the share of the variation of log weights that is not noise.
             Defaults to 1.
         jumps: tries to jump between known modes. None (default) for none.
         ahead: draws what evaluations take for many steps at once. None (default) for evaluations
             that draw it themselves.
+        traced: the most steps, for which there is room in the window's `trace`. None (default) for
+            all steps of a window of one stretch, and for no trace of one of several.
 
     Returns:
         `(state, window)`: the state after the steps, and the `Window`.
@@ -123,54 +138,16 @@ def run_window(
         >>> window.draw.position.shape, window.trace.potential_energy.shape
         ((2,), (10,))
     """
+    length = Length.of(num_steps)
+    if traced is None and isinstance(num_steps, int):
+        traced = num_steps
     key_steps, key_offers = random.split(key)
-    if ahead is not None and sampler.energy_keys is not None:
-        ahead = ahead.of_several(sampler.energy_keys)
-    scan, keys = scan_of(
-        ahead,
-        two_keys(key_steps, num_steps),
-        lambda next_key: two_keys(random.split(next_key)[0], num_steps),
-        num_steps if jumps is None else num_steps // jumps.made.shape[0],
-    )
+    before = sampler.observe(state)
 
-    def walk(move: Callable, carry: tuple, inputs: Any) -> tuple[tuple, Trace, JumpCounts | None]:
-        """All steps, each a `move` of a carry that begins with the state, and tries between."""
-        if jumps is None:
-            carry, trace = scan(move, carry, inputs)
-            return carry, trace, None
-        tries = jumps.made.shape[0]
-
-        def stretch(carry: tuple, inputs: tuple) -> tuple[tuple, Trace]:
-            (carry, counts), (tries_now, key, inputs) = carry, inputs
-
-            def jump(state: Any) -> tuple[Any, JumpCounts]:
-                state, more = jumps.jump(random.split(key), state, potential_and_grad)
-                return state, jax.tree.map(jnp.add, counts, more)
-
-            # The same for all chains, so that what is not tried costs nothing.
-            state, counts = lax.cond(tries_now, jump, lambda state: (state, counts), carry[0])
-            carry, trace = scan(move, (state, *carry[1:]), inputs)
-            return (carry, counts), trace
-
-        parted = jax.tree.map(lambda x: x.reshape(tries, -1, *x.shape[1:]), inputs)
-        # Keys 0 and 1 of the split above are those that 0 and 1 would be folded into.
-        first_keys = random.split(random.fold_in(key, 2), tries)
-        stretches = (jumps.made, first_keys, parted)
-        # A loop of one round would cost a tenth of ten steps.
-        begin = carry, jumps.counts
-        (carry, counts), trace = lax.scan(stretch, begin, stretches, unroll=tries == 1)
-        return carry, jax.tree.map(lambda x: x.reshape(num_steps, *x.shape[2:]), trace), counts
-
-    if num_steps == 1 or draw == "last":
-
-        def move(carry: tuple, inputs: tuple) -> tuple[tuple, Trace]:
-            keys, _ = inputs
-            state = sampler.step(keys, carry[0], potential_and_grad)
-            return (state,), _traced(state, sampler.observe(state))
-
-        (state,), trace, counts = walk(move, (state,), (keys, None))
-        record = sampler.observe(state)
-        return state, Window(record, record.log_weight, trace, counts)
+    def move(carry: tuple, inputs: tuple) -> tuple[tuple, Trace]:
+        keys, _ = inputs
+        state = sampler.step(keys, carry[0], potential_and_grad)
+        return (state,), _traced(state, sampler.observe(state))
 
     def log_chance_of(log_weight: jax.Array) -> jax.Array:
         # A refused move has no weight, and is never chosen.
@@ -189,16 +166,110 @@ def run_window(
         trace = _traced(state, offered)
         return (state, chosen, log_total), trace
 
+    like = _traced(state, before)
+    tries = None if jumps is None else (jumps, random.fold_in(key, 2))
+    of_steps = potential_and_grad, _ahead_of(ahead, sampler)
+    walks = partial(_walk, key_steps, length, *of_steps, tries, like, traced)
+    if draw == "last" or num_steps == 1:
+        (state,), *seen = walks(move, (state,), lambda number: None)
+        record = sampler.observe(state)
+        return state, Window(record, record.log_weight, *seen)
+
+    def uniforms(number: Any) -> jax.Array:
+        return random.uniform(random.fold_in(key_offers, number), (length.steps,))
+
     # The position before the window stays the draw only if every attempt is refused: weight 0.
-    before = sampler.observe(state)
     before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
-    (state, chosen, log_total), trace, counts = walk(
-        move_and_offer,
-        (state, before, before.log_weight),
-        (keys, random.uniform(key_offers, (num_steps,))),
-    )
+    begin = state, before, before.log_weight
+    (state, chosen, log_total), *seen = walks(move_and_offer, begin, uniforms)
     own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
-    return state, Window(chosen, log_total - jnp.log(num_steps) + own, trace, counts)
+    log_mean = log_total - jnp.log(length.stretches * length.steps)
+    return state, Window(chosen, log_mean + own, *seen)
+
+
+def _walk(
+    key: jax.Array,
+    length: Length,
+    potential_and_grad: PotentialAndGrad,
+    ahead: Ahead | None,
+    tries: tuple[Jumps, jax.Array] | None,
+    like: Trace,
+    traced: int | None,
+    move: Callable,
+    carry: tuple,
+    inputs_of: Callable[[Any], Any],
+) -> tuple[tuple, tuple[jax.Array, jax.Array], Trace | None, JumpCounts | None]:
+    """All steps of a window, each a `move` of a carry that begins with the state.
+
+    Args:
+        key: random key of the steps.
+        length: how long the window is.
+        potential_and_grad: as for `run_window`.
+        ahead: as for `run_window`, for all evaluations of a step.
+        tries: the tries to jump and their random key; None for none.
+        like: the trace of a step.
+        traced: as for `run_window`.
+        move: `(carry, (keys, inputs)) -> (carry, Trace)`, one step.
+        carry: its first carry.
+        inputs_of: from the number of a stretch to the inputs of its steps.
+
+    Returns:
+        The carry, the lowest and highest energy, the trace and the tries to jump.
+    """
+
+    def keys_of(key: jax.Array, number: Any) -> jax.Array:
+        return two_keys(random.fold_in(key, number), length.steps)
+
+    def after(number: Any, next_key: jax.Array) -> jax.Array:
+        is_last = number + 1 == length.stretches
+        then = jnp.where(is_last, random.split(next_key)[0], key)
+        return keys_of(then, jnp.where(is_last, 0, number + 1))
+
+    def stretch(number: Any, carried: tuple) -> tuple:
+        carry, (low, high), trace, counts = carried
+        if tries is not None:
+            jumps, key_tries = tries
+            jumped = partial(_jumped, random.fold_in(key_tries, number), jumps, potential_and_grad)
+            # The same for all chains, so that what is not tried costs nothing.
+            tried = carry[0], counts
+            state, counts = lax.cond(jumps.due(number), jumped, lambda x: x, tried)
+            carry = state, *carry[1:]
+        next_keys = partial(after, number)
+        scan, keys = scan_of(ahead, keys_of(key, number), next_keys, length.steps)
+        carry, seen = scan(move, carry, (keys, inputs_of(number)))
+        energy = seen.potential_energy
+        energies = jnp.minimum(low, energy.min(0)), jnp.maximum(high, energy.max(0))
+        if trace is not None:
+            first = number * length.steps
+            put = partial(lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
+            trace = jax.tree.map(put, trace, seen)
+        return carry, energies, trace, counts
+
+    nothing = jnp.full_like(like.potential_energy, jnp.inf)
+    trace = None
+    if traced is not None:
+        trace = jax.tree.map(lambda x: jnp.zeros((traced, *x.shape), x.dtype), like)
+    begin = carry, (nothing, -nothing), trace, None if tries is None else tries[0].counts
+    if isinstance(length.stretches, int) and length.stretches == 1:
+        # A loop of one round would cost a tenth of ten steps.
+        return stretch(0, begin)
+    return lax.fori_loop(0, length.stretches, stretch, begin)
+
+
+def _jumped(
+    key: jax.Array, jumps: Jumps, potential_and_grad: PotentialAndGrad, tried: tuple
+) -> tuple[Any, JumpCounts]:
+    """The state after a try to jump, and the tries so far."""
+    state, counts = tried
+    state, more = jumps.jump(random.split(key), state, potential_and_grad)
+    return state, jax.tree.map(jnp.add, counts, more)
+
+
+def _ahead_of(ahead: Ahead | None, sampler: Sampler) -> Ahead | None:
+    """The same for all evaluations of a step of the sampler."""
+    if ahead is None or sampler.energy_keys is None:
+        return ahead
+    return ahead.of_several(sampler.energy_keys)
 
 
 def _traced(state: Any, record: Any) -> Trace:

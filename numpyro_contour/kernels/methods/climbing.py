@@ -72,6 +72,7 @@ class Climbing(Method):
     flattening = FLATTENING
     finds_partition = True
     steps_a_draw = 200
+    finds_steps = False
     settles = True
     turns_from = float("inf")  # its steps are by coordinate of the position
 

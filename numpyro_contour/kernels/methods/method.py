@@ -65,8 +65,10 @@ class Method(ABC):
     settles = False
     #: whether chains may jump between modes that are known
     jumps = True
-    #: the steps of a draw where nothing is said, so that a thousand draws are a run
+    #: the most steps of a draw where nothing is said, so that a thousand draws are a run
     steps_a_draw = 100
+    #: whether fewer may be found, from how fast chains forget where they were
+    finds_steps = True
     #: the condition number that a diagonal preconditioner has to leave for a dense one to be taken
     #: by default. One mode decides of it, and others that lie differently pay: on two normals of
     #: correlations .9 and -.9, where it is 19, contour crosses with a diagonal only

@@ -16,7 +16,7 @@ from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.ahead import Ahead
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.jumps import jumps, no_counts
-from numpyro_contour.core.samplers.window import Jumps, Trace, Window, run_window
+from numpyro_contour.core.samplers.window import Jumps, Length, Trace, Window, run_window
 from numpyro_contour.energies.first_anchors import anchored_on_new_data
 from numpyro_contour.kernels.methods.method import Carried, Setup
 from numpyro_contour.kernels.parts.jumping import Jumping
@@ -26,15 +26,20 @@ from numpyro_contour.models.coordinates import decentred, scales_of
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.rows_ahead import RowsAhead, rows_ahead
 from numpyro_contour.modes.found_modes import slots
+from numpyro_contour.warmup.stages.draw_length import DrawLength, by_relaxation, with_draw
 from numpyro_contour.warmup.stages.moments import add_draw
 from numpyro_contour.warmup.stages.plan import Plan
-from numpyro_contour.warmup.stages.state import end_tuning_draw, initial_warmup
+from numpyro_contour.warmup.stages.relaxation_times import slowest
+from numpyro_contour.warmup.stages.state import end_tuning_draw, initial_warmup, progress
 from numpyro_contour.warmup.stages.tuning_step import tuning_draw
 from numpyro_contour.warmup.stages.turning import with_frames_turned
 
 # Bytes of rows on disk that are read at once, for all chains: of the present and the next steps
 # there are as many, in buffers of the host and of the device.
 _AT_ONCE = 2**26
+# Steps of which a draw is a multiple, where they are found. A try to jump on noisy energies takes
+# eight minibatches, and rows on disk are read some steps ahead.
+_UNIT, _UNIT_OF_NOISY, _UNIT_ON_DISK = 5, 20, 50
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,15 @@ class ChainDraws:
     def exact(self) -> bool:
         """Whether potential energies are exact."""
         return self.parts.estimator(self.potential) == "full"
+
+    @property
+    def unit(self) -> int:
+        """Steps of which each draw is a multiple, with one loop around them."""
+        if not self.parts.finds_draw_length(self.parts.estimator(self.potential)):
+            return self.parts.num_steps
+        if self.rows_ahead is not None:
+            return _UNIT_ON_DISK
+        return _UNIT if self.exact else _UNIT_OF_NOISY
 
     @cached_property
     def rows_ahead(self) -> RowsAhead | None:
@@ -80,6 +94,9 @@ class ChainDraws:
             turns_from, adjusted = parts.method.turns_from, parts.moves.adjusted
             tuning = parts.scaling.initial_tuning(z, turns_from, adjusted)
             warmup = initial_warmup(plan, tuning)
+            if parts.finds_draw_length(chosen):
+                length = DrawLength(jnp.asarray(parts.num_steps, jnp.int32))
+                warmup = warmup._replace(draw_length=length)
             if parts.can_jump(chosen):
                 warmup = warmup._replace(jumps=no_counts(slots(ravel(z).shape[0])))
         sampler = self._sampler(warmup, z)
@@ -99,6 +116,8 @@ class ChainDraws:
         self,
         state: Any,
         energy: PotentialAndGrad,
+        length: Length,
+        traced: int | None = None,
         jumping: Jumping | None = None,
         telling: PotentialAndGrad | None = None,
     ) -> tuple[Any, Trace | None]:
@@ -107,6 +126,8 @@ class ChainDraws:
         Args:
             state: the state.
             energy: its `potential_and_grad`.
+            length: the steps of the draw.
+            traced: as for `run_window`. Defaults to None.
             jumping: the modes that are known, and the tries to jump. None (default) for none.
             telling: the `potential_and_grad` of tries, which tells the noise. None (default) where
                 energies are exact.
@@ -119,7 +140,7 @@ class ChainDraws:
         if jumping is not None:
             moved = setup.diffusion, setup.step_size, parts.temperature
             jump = jumps(sampler, *moved, jumping.modes, telling)
-            tries = Jumps(jump, jumping.made, warmup.jumps)
+            tries = Jumps(jump, jumping.due, warmup.jumps)
         trust: jax.Array | float = 1.0
         if not self.exact:
             trust = parts.method.trust(parts.plan, state.warmup, callable(parts.source.energy))
@@ -129,11 +150,12 @@ class ChainDraws:
                 parts.method.begin_window(state.sampler),
                 energy,
                 sampler,
-                parts.num_steps,
+                length,
                 parts.draw,
                 trust,
                 tries,
                 self._ahead(rng_key),
+                traced,
             )
         )
         if window.jumped is not None:
@@ -178,6 +200,8 @@ class ChainDraws:
             keep_step_size=not parts.scaling.is_found,
             adjusted=parts.moves.adjusted,
         )
+        if warmup.draw_length:
+            warmup = self._with_draw_length(plan, state.warmup, tuning, warmup)
         sampler = self._sampler(warmup, state.z)
         sampler_state = sampler.relocate(state.sampler, chain)
         drawn = sampler.observe(sampler_state)
@@ -189,7 +213,19 @@ class ChainDraws:
         temperature = self.parts.temperature(state.sampler.chain.steps)
         return self.parts.method.end_warmup_draw(plan, state, trace, temperature)
 
-    def end_kept_draw(self, state: Any, trace: Trace) -> Any:
+    def end_mixing_draw(self, state: Any) -> Any:
+        """The state after a draw of NumPyro's warm-up that tells how fast draws forget."""
+        warmup = state.warmup
+        length, number = warmup.draw_length, warmup.given - warmup.idle
+        position, energy = ravel(state.z), state.potential_energy_estimate
+        draws = with_draw(length.draws, number, position, energy)
+        warmup = warmup._replace(draw_length=length._replace(draws=draws))
+        if warmup.jumps:
+            none = jax.tree.map(jnp.zeros_like, warmup.jumps)
+            warmup = warmup._replace(jumps=none)
+        return state._replace(warmup=warmup)
+
+    def end_kept_draw(self, state: Any) -> Any:
         """The state after a draw that is kept: what steps of a found size have covered."""
         if not self.parts.scaling.is_found:
             return state
@@ -204,6 +240,23 @@ class ChainDraws:
         energy = energies.of_chains(state.warmup)(state.warmup)
         sampler = self.parts.method.evaluate_anew(key, state.sampler, energy)
         return state._replace(sampler=sampler, rng_key=rng_key)
+
+    def _with_draw_length(self, plan: Plan, before: Any, tuning: Any, warmup: Any) -> Any:
+        """The warm-up after a draw, with the steps of a draw where a stage of tuning ends.
+
+        Args:
+            plan: the plan.
+            before: the warm-up before the draw.
+            tuning: what was tuned, with the moments of the stage.
+            warmup: the warm-up after the draw.
+        """
+        parts, here, length = self.parts, progress(plan, before), before.draw_length
+        temperature = parts.temperature(warmup.gain_origin)
+        found = parts.scaling.found_step(parts.moves, tuning, temperature)
+        time = slowest(tuning, temperature, found.reach, found.fastest)
+        number = by_relaxation(time, self.unit, parts.num_steps)
+        number = jnp.where(here.ends, number, length.number)
+        return warmup._replace(draw_length=length._replace(number=number))
 
     def _sampler(self, warmup: Any, z: Any) -> Sampler:
         return self.parts.method.sampler(self._setup(warmup, z))

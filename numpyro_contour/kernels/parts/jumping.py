@@ -86,28 +86,39 @@ class Jumping(NamedTuple):
 
     #: the modes that are known
     modes: Modes
-    #: which of the draw's tries are made, (tries,)
-    made: jax.Array
+    #: `(number of a stretch of the draw) -> whether it begins with a try`
+    due: Callable[[Any], jax.Array]
 
 
-def jumps_of_a_draw(found: FoundModes, steps: jax.Array, num_steps: int, share: float) -> Jumping:
+def stretches_of(unit: int, share: float) -> tuple[int, int]:
+    """The steps of a stretch, and how many stretches there are for each try.
+
+    There are as many in a unit as divide it into equal ones and come next to the tries that are
+    due in it; or one, and a try in every so many.
+
+    Args:
+        unit: steps of which every draw is a multiple.
+        share: tries for each step, above 0.
+    """
+    aim = unit * share
+    number = min(
+        (n for n in range(1, unit + 1) if unit % n == 0),
+        key=lambda n: abs(math.log(n / max(aim, 1.0))),
+    )
+    return unit // number, max(1, round(1 / aim))
+
+
+def jumps_of_a_draw(found: FoundModes, steps: jax.Array, stretch: int, every: int) -> Jumping:
     """The jumps of the next draw: none as long as there are not two modes.
 
     Args:
         found: the modes that are known.
         steps: steps of the chains so far.
-        num_steps: steps of a draw.
-        share: tries for each step.
+        stretch: steps of a stretch.
+        every: stretches for each try.
     """
-    aim = num_steps * share
-    # As many as divide the steps into equal stretches, or one in every so many draws.
-    tries = min(
-        (n for n in range(1, num_steps + 1) if num_steps % n == 0),
-        key=lambda n: abs(math.log(n / max(aim, 1.0))),
-    )
-    every = max(1, round(1 / aim))
-    made = found.several & (steps // num_steps % every == 0)
-    return Jumping(found.modes, jnp.broadcast_to(made, (tries,)))
+    before = steps // stretch
+    return Jumping(found.modes, lambda number: found.several & ((before + number) % every == 0))
 
 
 def searches_every(length: Any, relabel: Relabel | None, num_steps: int) -> Any:

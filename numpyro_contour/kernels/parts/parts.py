@@ -34,12 +34,14 @@ class Parts:
     #: what is made of the moves
     method: Method
     temperature: Schedule
-    #: steps of a draw, and which of them is handed out
+    #: steps of a draw, or the most of them; and which of them is handed out
     num_steps: int
     draw: str
     init_strategy: Callable
     #: how often chains try to jump between modes
     jumps: Tries
+    #: whether the steps of a draw may be found in the warm-up
+    finds_num_steps: bool = False
 
     def __post_init__(self) -> None:
         if self.moves.adjusted and self.scaling.by_rmsprop:
@@ -65,7 +67,7 @@ class Parts:
         return {
             **self.scaling.settings,
             "temperature": self.temperature,
-            "num_steps": self.num_steps,
+            "num_steps": "tuned" if self.finds_num_steps else self.num_steps,
             "draw": self.draw,
             "minibatch_size": self.source.minibatch_size,
             "energy": self.source.energy,
@@ -84,6 +86,18 @@ class Parts:
         """
         told = estimator in ("full", "control_variate")
         return self.jumps.exact > 0 and self.method.jumps and told and self.plan is not None
+
+    def finds_draw_length(self, estimator: str | Callable) -> bool:
+        """Whether the steps of a draw are found in the warm-up.
+
+        A flattened density without jumps is not one of them: what a chain does in one mode does not
+        tell how seldom it leaves it.
+
+        Args:
+            estimator: what estimates the potential energy.
+        """
+        crosses = self.method.flattening is None or self.can_jump(estimator)
+        return self.finds_num_steps and self.plan is not None and crosses
 
     def estimator(self, potential: ModelPotential | None) -> str | Callable:
         """What estimates the potential energy: a name, or the user's own callable.
@@ -152,8 +166,25 @@ class Parts:
         )
 
 
-def steps_of_a_draw(num_steps: int | None, method: Method, scaling: Scaling) -> int:
-    """The steps of a draw: those that are given, one of a given size, or what the method needs."""
-    if num_steps is None:
-        return method.steps_a_draw if scaling.is_found else 1
-    return checks.integer("num_steps", num_steps, at_least=1)
+def steps_of_a_draw(
+    num_steps: int | None, method: Method, scaling: Scaling, temperature: Schedule
+) -> tuple[int, bool]:
+    """The steps of a draw, or the most of them, and whether they may be found.
+
+    Where the temperature follows a schedule of steps, these are not to be more or fewer than a
+    user can know.
+
+    Args:
+        num_steps: the argument.
+        method: the method.
+        scaling: the scaling of the steps. Draws are single steps of a given size by default.
+        temperature: the temperature.
+
+    Raises:
+        ValueError: the argument is neither None nor an integer above 0.
+    """
+    if num_steps is not None:
+        return checks.integer("num_steps", num_steps, at_least=1), False
+    if not scaling.is_found:
+        return 1, False
+    return method.steps_a_draw, method.finds_steps and isinstance(temperature, Constant)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,49 @@ class Stage:
     renews_partition: bool = False
     #: whether theta begins anew when the stage ends
     begins_theta: bool = False
+    #: where the steps of a draw are found and chains have begun in modes, the stage ends after so
+    #: many steps, and so many relaxation times, if it has a larger share
+    enough_steps: int = 0
+    enough_times: int = 0
 
 
 #: to a typical point
 DESCENT = Stage("descent", measures=True, descends=True)
 #: the step size is searched for, and the preconditioner for it
-TUNE = Stage("tune", places_anchors=True, measures=True, searches=True)
+TUNE = Stage(
+    "tune",
+    places_anchors=True,
+    measures=True,
+    searches=True,
+    enough_steps=2_000,
+    enough_times=50,
+)
 #: at the step size that was found, whose noise is measured
-SETTLE = Stage("settle", places_anchors=True, measures=True)
+SETTLE = Stage(
+    "settle", places_anchors=True, measures=True, enough_steps=4_000, enough_times=100
+)
 #: the density as it is: its energies say where bins are needed
-PILOT = Stage("pilot", places_anchors=True, renews_partition=True, begins_theta=True)
+PILOT = Stage(
+    "pilot",
+    places_anchors=True,
+    renews_partition=True,
+    begins_theta=True,
+    enough_steps=4_000,
+    enough_times=100,
+)
 #: flattened: weighted energies say better where bins are needed
-WINDOW = Stage("window", flattens=True, places_anchors=True, renews_partition=True)
+WINDOW = Stage(
+    "window",
+    flattens=True,
+    places_anchors=True,
+    renews_partition=True,
+    enough_steps=6_000,
+    enough_times=200,
+)
 #: as after the warm-up, until theta has settled
-LEARN = Stage("learn", flattens=True, places_anchors=True)
+LEARN = Stage(
+    "learn", flattens=True, places_anchors=True, enough_steps=12_000, enough_times=400
+)
 #: after the warm-up
 SAMPLE = Stage("sample", flattens=True)
 
@@ -141,6 +171,18 @@ class Plan:
     def last(self, stage: Stage) -> int:
         """The number of the last stage of this kind, -1 if there is none."""
         return max((i for i, other in enumerate(self.stages) if other is stage), default=-1)
+
+    def pace(self, number: int, draws: int) -> tuple[int, int, int]:
+        """The length of a warm-up in which a stage takes so many draws, and where it begins and ends.
+
+        Args:
+            number: of the stage.
+            draws: how many it is to take.
+        """
+        share = self.ends[number] - (self.ends[number - 1] if number else 0.0)
+        length = max(self.least, round(draws / share))
+        bounds = [0, *np.asarray(self.bounds(np.int32(length))).tolist()]
+        return length, bounds[number], bounds[number + 1]
 
     def bounds(self, length: jax.Array) -> jax.Array:
         """The draws at which the stages end, (stages,)."""

@@ -56,3 +56,27 @@ def relaxation_times(
     if tuning.frame:
         noise = diagonal(tuning.factor, tuning.preconditioner * noise) / tuning.diagonal
     return RelaxationTimes(times, noise, step_size * noise / 2)
+
+
+def slowest(
+    tuning: Tuning,
+    temperature: jax.Array,
+    step_size: jax.Array,
+    fastest: jax.Array | float = 1.0,
+) -> jax.Array:
+    r"""The steps in which the slowest of the coordinates that are tuned forgets its place.
+
+    .. math:: \max_i \frac1{\min\{\tau \epsilon M_{ii} / \mathrm{var}(x_i), r\}}
+
+    with the variance over a stage of tuning steps.
+
+    Args:
+        tuning: what is tuned, at the end of the stage.
+        temperature: tau > 0.
+        step_size: as for `relaxation_times`.
+        fastest: as for `relaxation_times`.
+    """
+    moments = tuning.moments
+    variance = moments.position_squares / jnp.maximum(moments.steps, 1)
+    rates = step_size * tuning.preconditioner * temperature / jnp.maximum(variance, TINY)
+    return 1 / jnp.maximum(jnp.min(jnp.minimum(rates, fastest)), TINY)

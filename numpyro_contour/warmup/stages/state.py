@@ -87,6 +87,8 @@ class Warmup(NamedTuple):
     modes: Any = ()
     #: the tries to jump since the warm-up, as `JumpCounts`; () where there are none
     jumps: Any = ()
+    #: the steps of a draw, as `DrawLength`; () where they are given
+    draw_length: Any = ()
 
     @property
     def is_over(self) -> bool:

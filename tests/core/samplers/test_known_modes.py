@@ -14,7 +14,7 @@ from numpyro_contour.core.samplers.contour import contour
 from numpyro_contour.core.samplers.jumps import MINIBATCHES, jumps, no_counts
 from numpyro_contour.core.samplers.known_modes import image, no_modes
 from numpyro_contour.core.samplers.plain import plain
-from numpyro_contour.core.samplers.window import Jumps, run_window
+from numpyro_contour.core.samplers.window import Jumps, Length, run_window
 from numpyro_contour.schedules import Constant
 
 # Close enough for images to miss their cells.
@@ -201,8 +201,9 @@ def test_a_chain_that_jumps_at_every_step_has_the_spread_of_each_mode(diffusion)
         state = sampler.init(key_init, jnp.array([-30.0]), energy)
 
         def draw(state, key):
-            made = Jumps(jump, jnp.ones(10, bool), no_counts(3))
-            state, window = run_window(key, state, energy, sampler, 10, "last", jumps=made)
+            made = Jumps(jump, lambda number: jnp.array(True), no_counts(3))
+            length = Length(10, 1)
+            state, window = run_window(key, state, energy, sampler, length, "last", jumps=made)
             return state, (window.draw.position[0], window.jumped.made.sum())
 
         return jax.lax.scan(draw, state, random.split(key, 400))[1]
