@@ -40,6 +40,9 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
     values: dict[str, Any] = {name: (("chain", "stage"), x) for name, x in history.items()}
     values |= {"ended": (("chain",), ended.astype(int)), "moved": (("chain",), moved.astype(int))}
     values["taken_from"] = (("chain",), np.asarray(warmup.taken_from))
+    length = warmup.draw_length
+    if length:
+        values["num_steps"] = (("chain",), np.asarray(length.number))
     values["energy_noise"] = (("chain",), np.sqrt(_float64(tuning.energy_noise)))
     if run.is_contour:
         width = _float64(run.state.partition.width)
@@ -70,6 +73,7 @@ def warmup_dataset(run: FinishedRun) -> xr.Dataset | None:
         coords["other_coordinate"] = coords["coordinate"]
     draws = int(np.max(warmup.length))
     attributes = {
+        "most_steps_a_draw": run.kernel.parts.num_steps,
         "num_warmup": draws,
         "num_warmup_given": int(np.max(warmup.given)),
         "began_on_other_data": int(run.began_on_other_data),

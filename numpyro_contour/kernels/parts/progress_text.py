@@ -12,6 +12,7 @@ import numpy as np
 from numpyro_contour.core.arrays.hosts import is_here
 from numpyro_contour.kernels.parts.parts import Parts
 from numpyro_contour.schedules import Constant
+from numpyro_contour.warmup.stages.draw_length import steps_of
 from numpyro_contour.warmup.stages.plan import Plan
 
 
@@ -24,9 +25,10 @@ def with_settings(parts: Parts) -> str:
 
 def progress_text(parts: Parts, state: Any) -> str:
     """The text of the progress bar: the stage of the warm-up, and where the chains are."""
-    steps, chains = parts.num_steps, np.shape(state.step_size)
+    chains = np.shape(state.step_size)
     if not is_here(state.rng_key):  # to gather the chains for each draw would take longer than it
         return f"{chains[0]} chains on {jax.process_count()} hosts"
+    steps = int(np.max(steps_of(parts.num_steps, state.warmup)))
     text = parts.method.progress_text(state)
     text = f"{_stage(parts.plan, state)}{text}, {steps} {'step' if steps == 1 else 'steps'} a draw"
     return f"{chains[0]} chains: {text}" if chains else text

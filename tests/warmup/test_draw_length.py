@@ -1,0 +1,162 @@
+"""As many steps a draw as make draws nearly independent, found where nothing is given."""
+
+import jax
+import jax.numpy as jnp
+import models
+import numpy as np
+import pytest
+from jax import random
+from scipy.signal import lfilter
+from tiers import in_second_tier
+
+from numpyro_contour import SGLD, ContourSGLD, to_inference_data, weighted_samples
+from numpyro_contour.warmup.stages.draw_length import (
+    DRAWS,
+    DrawLength,
+    by_correlation,
+    by_relaxation,
+    no_draws,
+    with_draw,
+)
+
+
+def paths(times, steps, chains=4, seed=0):
+    """Stationary chains of normals, (chains, steps, d), that forget their places in these times."""
+    rng = np.random.default_rng(seed)
+    keeps = np.exp(-1 / np.asarray(times))
+    noise = rng.normal(size=(chains, steps, len(times))) * np.sqrt(1 - keeps**2)
+    noise[:, 0] /= np.sqrt(1 - keeps**2)
+    return np.stack([lfilter([1], [1, -k], noise[..., i]) for i, k in enumerate(keeps)], -1)
+
+
+def recorded(draws):
+    """What four chains know of draws, (chains, number, d)."""
+
+    def of_chain(draws):
+        number = jnp.arange(draws.shape[0])
+        room = no_draws(draws.shape[1])
+        add = lambda room, x: (with_draw(room, x[0], x[1], 0.0), None)
+        return jax.lax.scan(add, room, (number, draws))[0]
+
+    return jax.vmap(of_chain)(jnp.asarray(draws, jnp.float32))
+
+
+@pytest.mark.parametrize("draw", ["reservoir", "last"])
+@pytest.mark.parametrize("slowest", [6.0, 20.0, 70.0])
+def test_the_slowest_coordinate_decides(slowest, draw):
+    steps = 20
+    chain = paths([2.0, slowest, 3.0], DRAWS * steps).reshape(4, DRAWS, steps, 3)
+    if draw == "last":
+        draws = chain[:, :, -1]
+    else:
+        which = np.random.default_rng(1).integers(steps, size=(4, DRAWS))
+        draws = np.take_along_axis(chain, which[..., None, None], 2)[:, :, 0]
+    found = DrawLength(jnp.full((4,), steps), recorded(draws))
+    number = by_correlation(found, jnp.asarray(DRAWS), 1, 200, draw)
+    # The correlation of 800 draws has a standard error of .04 at most; clipping lowers it a little.
+    assert slowest * 0.6 < int(number[0]) < slowest * 1.5
+    assert (number == number[0]).all()
+
+
+def test_excursions_into_a_long_tail_do_not_decide():
+    """A sixth of the variance is that of the bulk, which forgets its place in three steps."""
+    bulk, slow = np.moveaxis(paths([3.0, 300.0], DRAWS * 20).reshape(4, DRAWS, 20, 2)[:, :, -1], -1, 0)
+    tailed = bulk + 12 * np.maximum(slow - 1.5, 0)
+    found = DrawLength(jnp.full((4,), 20), recorded(tailed[..., None]))
+    assert 5 <= int(by_correlation(found, jnp.asarray(DRAWS), 5, 200, "last")[0]) <= 40
+
+
+def test_few_draws_are_not_believed_and_a_constant_coordinate_says_nothing():
+    found = DrawLength(jnp.full((4,), 35), recorded(np.zeros((4, DRAWS, 2))))
+    assert (by_correlation(found, jnp.asarray(DRAWS), 5, 200, "last") == 5).all()
+    assert (by_correlation(found, jnp.asarray(20), 5, 200, "last") == 35).all()
+
+
+def test_relaxation_times_are_rounded_up_to_the_unit_and_bounded():
+    times = jnp.array([0.3, 11.0, 1e9, jnp.inf, jnp.nan])
+    assert by_relaxation(times, 5, 200).tolist() == [5, 15, 200, 200, 200]
+
+
+def normal(x, variances=(1.0, 9.0)):
+    return 0.5 * jnp.sum(x**2 / jnp.asarray(variances))
+
+
+def run(kernel, warmup=400, draws=1000, chains=4, **kwargs):
+    return models.run(
+        kernel,
+        0,
+        warmup=warmup,
+        samples=draws,
+        chains=chains,
+        init_params=jnp.ones((chains, 2) if chains > 1 else (2,)),
+        **({"chain_method": "vectorized"} | kwargs),
+    )
+
+
+def number_of(mcmc):
+    """The steps of the last draws, by the counts of steps."""
+    steps = mcmc.get_extra_fields(group_by_chain=True)["steps"]
+    assert (np.diff(steps) == np.diff(steps)[:, :1]).all()
+    return np.diff(steps)[:, 0]
+
+
+@pytest.mark.parametrize("kernel", [SGLD, in_second_tier(ContourSGLD)])
+def test_a_normal_takes_few_steps_and_is_right(kernel):
+    mcmc = run(kernel(potential_fn=normal))
+    number = number_of(mcmc)
+    assert (number == number[0]).all() and number[0] <= 30
+    assert (mcmc.last_state.warmup.draw_length.number == number).all()
+    x, log_weights = weighted_samples(mcmc)
+    x, w = np.asarray(x, np.float64), np.exp(log_weights)[..., None]
+    w /= w.mean()
+    # Of 4,000 draws at least 1,000 count; moments of squares have twice the variance.
+    assert (np.abs((w * x).mean((0, 1))) < 4 * np.sqrt([1, 9]) / 1000**0.5).all()
+    assert (np.abs((w * x**2).mean((0, 1)) / [1, 9] - 1) < 4 * (2 / 1000) ** 0.5).all()
+    idata = to_inference_data(mcmc)
+    assert idata["posterior"].attrs["num_steps"] == number[0]
+    assert (idata["warmup"]["num_steps"] == number).all()
+    # Warm-up and draws took what is enough, not 400 draws of the most steps.
+    most = 400 * kernel(potential_fn=normal).parts.num_steps
+    assert (mcmc.last_state.steps < 0.5 * most + 1400 * number).all()
+
+
+def test_chains_one_after_the_other_each_have_their_own_number():
+    mcmc = run(SGLD(potential_fn=normal), chain_method="sequential", chains=2, draws=50)
+    assert (number_of(mcmc) == mcmc.last_state.warmup.draw_length.number).all()
+    settings = to_inference_data(mcmc)["posterior"].attrs
+    assert settings["num_steps"] == number_of(mcmc).max()
+
+
+def test_a_slow_posterior_takes_the_most_steps():
+    """Correlated by .9999, with a diagonal: 100 steps are no relaxation time."""
+    valley = lambda x: 0.5 * ((x[0] - x[1]) ** 2 / 2e-4 + (x[0] + x[1]) ** 2 / 4)
+    mcmc = run(SGLD(potential_fn=valley, preconditioner="diag"), warmup=100, draws=20)
+    assert (number_of(mcmc) == 100).all()
+
+
+def test_a_number_that_is_given_is_kept_and_so_it_is_where_steps_cannot_be_known():
+    kernels = [
+        SGLD(potential_fn=normal, num_steps=7),
+        SGLD(potential_fn=normal, step_size=0.1),
+        SGLD(potential_fn=normal, temperature=lambda count: 1.0 + 0.0 * count),
+        ContourSGLD(potential_fn=normal, jumps=False),
+        ContourSGLD(potential_fn=normal, barrier=5.0, jumps=False),
+    ]
+    key, start = random.key(0), jnp.ones(2)
+    for kernel, steps in zip(kernels, [7, 1, 100, 200, 200]):
+        state = kernel.first_state(key, 100, start)
+        assert not (state.warmup and state.warmup.draw_length)
+        assert kernel.parts.num_steps == steps
+    assert SGLD(potential_fn=normal).settings["num_steps"] == "tuned"
+
+
+def test_where_the_warmup_is_traced_its_relaxation_times_decide():
+    kernel = SGLD(potential_fn=normal, jumps=False)
+    keys = random.split(random.key(0), 2)
+    state = kernel.first_state(keys, 60, jnp.ones((2, 2)))
+    draw = lambda _, state: kernel.sample(state, (), {})
+    state = jax.jit(lambda state: jax.lax.fori_loop(0, 60, draw, state))(state)
+    number = state.warmup.draw_length.number
+    assert (number <= 40).all()
+    after = jax.jit(lambda state: kernel.sample(state, (), {}))(state)
+    assert (after.sampler.chain.steps - state.sampler.chain.steps == number.max()).all()
