@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -91,8 +92,8 @@ class HostWarmup:
         with tqdm(total=length, desc="warm-up", unit="draw", disable=not shows_bar) as bar:
             for number, (stage, begin, end) in enumerate(_stages(plan, length)):
                 walks, share = search is not None or not stage.descends, end - begin
-                if search is not None and begin < end:
-                    state, begin, end = _paced(self._parts, state, number, end - begin)
+                if state.warmup.draw_length and search is not None and begin < end:
+                    state, begin, end = _paced(self._parts, state, number, share)
                 for stop in _stops(begin, end, every if walks else 0):
                     kind = _kind(stage, walks)
                     run.begin(kind, several)
@@ -189,15 +190,15 @@ def _paced(parts: Parts, state: Any, number: int, draws: int) -> tuple[Any, int,
     """
     warmup, plan = state.warmup, parts.plan
     assert plan is not None
-    if warmup.draw_length:
-        stage, times = plan.stages[number], 0
-        enough = stage.enough_steps
-        if number > plan.stages.index(TUNE):
+    stage, enough = plan.stages[number], plan.stages[number].enough_steps
+    if number > plan.stages.index(TUNE):
+        times = stage.enough_times
+        if stage.measures and warmup.tuning.frame:
             # A matrix takes more than its diagonal.
-            size = warmup.tuning.preconditioner.shape[-1] if warmup.tuning.frame else 0
-            times = stage.enough_times + (_TIMES_OF_A_ROW * size if stage.measures else 0)
+            times += _TIMES_OF_A_ROW * warmup.tuning.preconditioner.shape[-1]
         slowest = int(np.max(everywhere(warmup.draw_length.number)))
-        draws = min(draws, -(-max(enough, times * slowest) // parts.num_steps))
+        enough = max(enough, times * slowest)
+    draws = min(draws, math.ceil(enough / parts.num_steps))
     length, begin, end = plan.pace(number, draws)
     warmup = warmup._replace(
         length=jnp.full_like(warmup.length, length),

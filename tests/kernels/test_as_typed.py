@@ -38,8 +38,10 @@ def energy(x):
     [("SGLD", 100), ("SGHMC", 100), ("ReplicaExchangeSGLD", 100), ("ContourSGLD", 200)],
 )
 def test_a_draw_stands_for_something_where_nothing_is_said(name, steps):
+    """At most so many steps are found."""
     kernel = getattr(numpyro_contour, name)
-    assert kernel(potential_fn=energy).settings["num_steps"] == steps
+    found = kernel(potential_fn=energy)
+    assert found.settings["num_steps"] == "tuned" and found.parts.num_steps == steps
     # Who gives the step size has the authors' algorithm, a draw a step.
     assert kernel(potential_fn=energy, step_size=0.1).settings["num_steps"] == 1
     assert kernel(potential_fn=energy, num_steps=7).settings["num_steps"] == 7
@@ -147,7 +149,7 @@ OWN = {"ContourSGLD": {"partition": EnergyPartition(0.0, 10.0, 5)}}
 def test_a_kernel_and_the_package_show_what_they_have():
     shown = repr(ContourSGLD(potential_fn=energy, zeta=0.6, temperature=2.0))
     assert shown.startswith("ContourSGLD(potential_fn, step_size='tuned', ")
-    assert "num_steps=200" in shown
+    assert "num_steps='tuned'" in shown
     assert "zeta=0.6" in shown
     assert "temperature=2," in shown
     assert {"ContourSGLD", "diagnose", "plots"} <= set(dir(numpyro_contour))
