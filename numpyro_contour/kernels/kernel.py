@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from numpyro.infer import init_to_uniform
 from numpyro.infer.mcmc import MCMCKernel
@@ -43,9 +43,10 @@ from numpyro_contour.kernels.parts.start import (
 )
 from numpyro_contour.kernels.several_devices import check_data, check_start
 from numpyro_contour.models.all_rows import CHUNK_BYTES
+from numpyro_contour.models.compiled_on_data import Begun, CompiledOnData
 from numpyro_contour.models.coordinates import constrained
 from numpyro_contour.models.handlers import whole_rows
-from numpyro_contour.models.jit_on_data import JittedOnData
+from numpyro_contour.models.jit_on_data import JittedOnData, is_tracing
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.operands import on_operands, with_operands
 from numpyro_contour.models.plates import MinibatchSize
@@ -57,7 +58,7 @@ from numpyro_contour.warmup.search import Beginning, beginning, begun_in_modes, 
 from numpyro_contour.warmup.traced import drawn
 
 # Attributes that hold programs, which are not pickled.
-_PROGRAMS = ("_start", "_warm_up", "_finds")
+_PROGRAMS = ("_start", "_starts_on_host", "_warm_up", "_finds")
 
 
 class Kernel(MCMCKernel):
@@ -133,6 +134,7 @@ class Kernel(MCMCKernel):
 
     def _make_programs(self) -> None:
         self._start = JittedOnData(self._start_chains, quickly=True)
+        self._starts_on_host = CompiledOnData(self._start_chains)
         self._warm_up = HostWarmup(self.parts)
         self._finds = search_program(self.parts.source)
 
@@ -322,18 +324,54 @@ class Kernel(MCMCKernel):
         self.parts.warn_of_short(num_warmup)
         self.parts.source.check_rows(model_args, model_kwargs)
         first = init_params, self.parts.centring(model_args, model_kwargs)
-        state, usable = self._start(rng_key, first, model_args, model_kwargs)
+        data = model_args, model_kwargs
+
+        def of_run(state: Any) -> tuple[Any, Beginning | None]:
+            """The state with what the run adds to it, and what searches."""
+            state = self._of_run(state, num_warmup, *data)
+            return state, beginning(self.parts, self._finds, state, num_warmup, data, on_host)
+
+        program = self._begin_start(rng_key, first, *data)
+        if program is not None:
+            # While it is compiled, what comes next is traced, from a state of these shapes.
+            blank, begins = of_run(_blank(program.shapes[0], rng_key))
+            if on_host and begins is not None:
+                self._warm_up.begin(blank, *data)
+        start = partial(self._start, rng_key, first, *data)
+        state, usable = start() if program is None else program(rng_key, first)
         raise_if_unusable(usable, state.potential_energy_estimate)
         warn_if_idle(state.z)
+        if program is None:
+            return of_run(state)
+        return self._of_run(state, num_warmup, *data), begins
+
+    def _begin_start(
+        self, rng_key: jax.Array, first: tuple, model_args: tuple, model_kwargs: dict
+    ) -> Begun | None:
+        """The program of the start, which is being compiled; None where JAX traces around it."""
+        init_params, centring = first
+        data = model_args, model_kwargs
+        if self.parts.plan is None or is_tracing() or is_traced((rng_key, init_params, data)):
+            return None
+        try:
+            given = jax.tree.map(lambda x: x if hasattr(x, "dtype") else np.asarray(x), init_params)
+            begun = self._starts_on_host.begin(rng_key, (given, centring), *data)
+        except (TypeError, jax.errors.JAXTypeError, jax.errors.JAXIndexError):
+            return None  # without a trace, it may do what it cannot do in one
+        return begun if begun is not None and begun.shapes is not None else None
+
+    def _of_run(self, state: Any, num_warmup: int, model_args: tuple, model_kwargs: dict) -> Any:
+        """The state with what the run adds to it."""
         if self.parts.plan is not None:
-            given = jnp.full_like(state.warmup.given, num_warmup)
-            length = jnp.maximum(given, self.parts.plan.least)
-            data = jnp.full_like(given, checksum(model_args, model_kwargs))
-            known = state.warmup._replace(length=length, given=given, data=data)
+            # By NumPy: each operation of JAX's would be compiled by itself.
+            of_all = partial(np.full, np.shape(state.warmup.given), dtype=np.int32)
+            known = state.warmup._replace(
+                length=of_all(max(num_warmup, self.parts.plan.least)),
+                given=of_all(num_warmup),
+                data=of_all(checksum(model_args, model_kwargs)),
+            )
             state = state._replace(warmup=known)
-        state = with_first_anchors(self.parts, with_no_modes(state), model_args, model_kwargs)
-        of_run = state, num_warmup, (model_args, model_kwargs), on_host
-        return state, beginning(self.parts, self._finds, *of_run)
+        return with_first_anchors(self.parts, with_no_modes(state), model_args, model_kwargs)
 
     def _start_chains(
         self, rng_key: jax.Array, first: tuple, model_args: tuple, model_kwargs: dict
@@ -385,7 +423,9 @@ class Kernel(MCMCKernel):
         if self.parts.source.model is None:
             return lambda z: z
         potential = self.model_potential(model_args, model_kwargs)
-        return partial(of_sites, partial(on_operands, constrained, potential), potential.latent)
+        of_one = partial(on_operands, constrained, potential)
+        # NumPyro also calls it outside of its program, where each operation would be compiled.
+        return jax.jit(partial(of_sites, of_one, potential.latent))
 
     def refresh(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
         """The state with energy and gradient at its position by the given arguments.
@@ -445,3 +485,13 @@ class Kernel(MCMCKernel):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._make_programs()
+
+
+def _blank(shapes: Any, rng_key: jax.Array) -> Any:
+    """A state of these shapes, with this random key."""
+    blank = jax.tree.map(lambda x: rng_key if _is_key(x) else np.zeros(x.shape, x.dtype), shapes)
+    return blank._replace(rng_key=rng_key)
+
+
+def _is_key(shape: Any) -> bool:
+    return jax.dtypes.issubdtype(shape.dtype, jax.dtypes.prng_key)

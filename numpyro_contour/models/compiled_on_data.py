@@ -6,6 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -29,6 +30,19 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="compiling")
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A function of `(one, other)` whose program is being compiled."""
+
+    call: Callable
+    #: shapes and types of what it returns; None where they are not known yet
+    shapes: Any = None
+
+    def __call__(self, one: Any, other: Any) -> Any:
+        """What it returns, once it is compiled."""
+        return self.call(one, other)
+
+
 class CompiledOnData:
     """A function of `(one, other, model_args, model_kwargs)`, compiled quickly.
 
@@ -39,8 +53,9 @@ class CompiledOnData:
 
     def __init__(self, function: Callable):
         self._function = function
-        #: programs in the making, each with the arguments by whose identity it is kept
-        self._kept: OrderedDict[Any, tuple[Future, list]] = OrderedDict()
+        #: programs in the making, each with the shapes of what it returns, and the arguments by
+        #: whose identity it is kept
+        self._kept: OrderedDict[Any, tuple[Future, Any, list]] = OrderedDict()
         #: what is kept by the values of the data, and whether these are constants of it
         self._by_value: dict[Any, bool] = {}
         #: those that were not compiled, as they take too many operations
@@ -53,7 +68,8 @@ class CompiledOnData:
         model_args: tuple,
         model_kwargs: dict,
         most_operations: float = np.inf,
-    ) -> Callable | None:
+        is_waited_for: bool = False,
+    ) -> Begun | None:
         """Compile for arguments like these, in another thread.
 
         Args:
@@ -63,6 +79,7 @@ class CompiledOnData:
             model_kwargs: its keyword arguments.
             most_operations: the most that the program may take, as `operations` counts them.
                 Defaults to any number.
+            is_waited_for: as for `quick_options`. Defaults to False.
 
         Returns:
             The function of `one` and `other` on these data; None where it takes more operations.
@@ -71,7 +88,7 @@ class CompiledOnData:
         data = with_stored((model_args, model_kwargs))
         if any(map(_is_spread, jax.tree.leaves((one, other, data)))):
             jitted = JittedOnData(self._function)
-            return lambda one, other: jitted(one, other, *data)
+            return Begun(lambda one, other: jitted(one, other, *data))
         leaves, structure = jax.tree.flatten(data)
         shapes = _key(jax.tree.map(_shaped, (one, other))), structure
         key = *shapes, *(_shaped(x) if _is_lent(x) else _known(x) for x in leaves)
@@ -87,19 +104,21 @@ class CompiledOnData:
                 if not arrays:
                     raise
                 self._by_value[key] = True
-                return self.begin(one, other, model_args, model_kwargs, most_operations)
+                more = most_operations, is_waited_for
+                return self.begin(one, other, model_args, model_kwargs, *more)
             if asked:
                 self._by_value[key] = False
                 place = by_value()
             if most_operations < np.inf and operations(traced.jaxpr.jaxpr) > most_operations:
                 self._too_large.add(place)
                 return None
-            self._kept[place] = _compiling(traced), [x for x in leaves if not _is_array(x)]
+            statics = [x for x in leaves if not _is_array(x)]
+            self._kept[place] = _compiling(traced, is_waited_for), traced.out_info, statics
             if len(self._kept) > _MOST:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(place)
-        compiled, _ = self._kept[place]
-        return lambda one, other: compiled.result()(one, other, arrays)
+        compiled, shapes, _ = self._kept[place]
+        return Begun(lambda one, other: compiled.result()(one, other, arrays), shapes)
 
     def _traced(
         self, one: Any, other: Any, leaves: list, structure: Any, arrays: list
@@ -121,8 +140,8 @@ class CompiledOnData:
         return jax.jit(program).trace(one, other, arrays), asked
 
 
-def _compiling(traced: jax.stages.Traced) -> Future:
-    lowered, options = traced.lower(), quick_options()
+def _compiling(traced: jax.stages.Traced, is_waited_for: bool) -> Future:
+    lowered, options = traced.lower(), quick_options(is_waited_for)
     return _threads().submit(lowered.compile, compiler_options=options)
 
 

@@ -18,19 +18,29 @@ _QUICKLY: dict[str, Any] = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
+# With exact energies steps are as fast at a lower level. For a program that is waited for, in
+# parts that are compiled at once: a third less, for a mixture 3.3 s instead of 5.
+_WAITED_FOR = _QUICKLY | {
+    "xla_cpu_parallel_codegen_split_count": 4,
+    "xla_backend_optimization_level": 1,
+}
 
 
 @cache
-def quick_options() -> dict[str, Any] | None:
+def quick_options(is_waited_for: bool = False) -> dict[str, Any] | None:
     """Options for a compilation that takes less time; None on other devices than CPUs.
 
     They are those that this version of the compiler knows.
+
+    Args:
+        is_waited_for: whether nothing else is compiled meanwhile, of a program of exact energies.
+            Defaults to False.
     """
     if jax.default_backend() != "cpu":
         return None
     probe = jax.jit(lambda x: x).lower(np.zeros(()))
     known = {}
-    for name, value in _QUICKLY.items():
+    for name, value in (_WAITED_FOR if is_waited_for else _QUICKLY).items():
         try:
             probe.compile(compiler_options={name: value})
         except Exception:  # XLA's versions say in different ways that they do not know one

@@ -25,7 +25,6 @@ from numpyro_contour.warmup.stages.draw_length import no_draws
 from numpyro_contour.warmup.stages.plan import TUNE, Plan, Stage
 from numpyro_contour.warmup.stages.state import without_descent, without_scratch
 
-
 # Relaxation times for each row of a matrix that is estimated from a stage.
 _TIMES_OF_A_ROW = 10
 
@@ -46,6 +45,20 @@ class HostWarmup:
             for several in (False, True)
             for name, program in _PROGRAMS.items()
         }
+
+    def begin(self, blank: Any, model_args: tuple, model_kwargs: dict) -> None:
+        """Compile what is run first where chains begin in modes, while other things are done.
+
+        Args:
+            blank: a state of the shapes of the first one.
+            model_args: arguments of the model.
+            model_kwargs: its keyword arguments.
+        """
+        in_modes = without_descent(jax.tree.map(_strong, blank))
+        programs = _Programs(self._programs, in_modes, (model_args, model_kwargs))
+        anchors = ("anchor", "follow") if blank.warmup.anchors else ()
+        for name in ("measure", *anchors):
+            programs.begin(name, False)
 
     def __call__(
         self,
@@ -76,7 +89,7 @@ class HostWarmup:
         run, search, every = _Programs(self._programs, state, data), None, 0
         if begins is not None:
             # Those of the next stages are traced while that of the search is compiled.
-            in_modes = _Programs(self._programs, without_descent(state), data)
+            in_modes = _Programs(self._programs, without_descent(state), data, exact=not anchors)
             for name in ("measure", *(("anchor", "follow") if anchors else ())):
                 in_modes.begin(name, False)
             state, search = begun_in_modes(begins, state)
@@ -121,8 +134,14 @@ class HostWarmup:
 class _Programs:
     """The programs of a run, each of which is compiled once it is asked for."""
 
-    def __init__(self, programs: dict[tuple[str, bool], CompiledOnData], state: Any, data: tuple):
-        self._programs, self._state, self._data = programs, state, data
+    def __init__(
+        self,
+        programs: dict[tuple[str, bool], CompiledOnData],
+        state: Any,
+        data: tuple,
+        exact: bool = False,
+    ):
+        self._programs, self._state, self._data, self._exact = programs, state, data, exact
         self._begun: dict[tuple[str, bool], Callable] = {}
 
     def begin(self, name: str, several: bool) -> Callable:
@@ -136,7 +155,8 @@ class _Programs:
         which = name, several if name == "walk" else bool(self._state.warmup.modes)
         if which not in self._begun:
             takes = _taken(name, self._state)
-            program = self._programs[which].begin(self._state, takes, *self._data)
+            waits = {"is_waited_for": name == "walk" and self._exact}
+            program = self._programs[which].begin(self._state, takes, *self._data, **waits)
             assert program is not None
             self._begun[which] = program
         return self._begun[which]
@@ -196,39 +216,36 @@ def _paced(parts: Parts, state: Any, number: int, draws: int) -> tuple[Any, int,
         if stage.measures and warmup.tuning.frame:
             # A matrix takes more than its diagonal.
             times += _TIMES_OF_A_ROW * warmup.tuning.preconditioner.shape[-1]
-        slowest = int(np.max(everywhere(warmup.draw_length.number)))
+        slowest = int(np.asarray(everywhere(warmup.draw_length.number)).max())
         enough = max(enough, times * slowest)
     draws = min(draws, math.ceil(enough / parts.num_steps))
     length, begin, end = plan.pace(number, draws)
-    warmup = warmup._replace(
-        length=jnp.full_like(warmup.length, length),
-        iteration=jnp.full_like(warmup.iteration, begin),
-    )
+    of_all = partial(np.full, np.shape(warmup.length), dtype=np.int32)
+    warmup = warmup._replace(length=of_all(length), iteration=of_all(begin))
     return state._replace(warmup=warmup), begin, end
 
 
 def _ended(state: Any, num_warmup: int, length: int, several: bool) -> Any:
     """The state after the last draw, without what is not needed any more."""
     warmup = without_scratch(state.warmup)
-    taken = jnp.full_like(warmup.length, length)
-    warmup = warmup._replace(
-        idle=jnp.full_like(warmup.idle, num_warmup), length=taken, iteration=taken
-    )
+    of_all = lambda number: jnp.asarray(np.full(np.shape(warmup.idle), number, np.int32))
+    taken, idle = of_all(length), of_all(num_warmup)
+    warmup = warmup._replace(idle=idle, length=taken, iteration=taken)
     # Chains that run one after the other have states of one form, whatever each of them has found.
     if warmup.modes and not (several or is_prng_key(state.rng_key)):
         warmup = warmup._replace(modes=(), jumps=())
     if warmup.draw_length:
         room = no_draws(warmup.tuning.preconditioner.shape[-1])
         chains = np.shape(warmup.iteration)
-        length = warmup.draw_length._replace(draws=jnp.broadcast_to(room, chains + room.shape))
+        draws = jnp.asarray(np.broadcast_to(room, chains + room.shape))
+        length = warmup.draw_length._replace(draws=draws)
         warmup = warmup._replace(draw_length=length)
     return state._replace(warmup=warmup)
 
 
 def _strong(leaf: Any) -> Any:
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return leaf
-    return lax.convert_element_type(leaf, leaf.dtype)
+    is_weak = getattr(leaf, "weak_type", False)
+    return lax.convert_element_type(leaf, leaf.dtype) if is_weak else leaf
 
 
 def _kind(stage: Stage, walks: bool) -> str:
@@ -253,7 +270,7 @@ def _ahead(plan: Plan, number: int, searched: bool, jumps: bool, anchors: bool) 
 
 def _stages(plan: Plan, length: int) -> list[tuple[Stage, int, int]]:
     """The stages, each with the draws at which it begins and ends."""
-    ends = np.asarray(plan.bounds(jnp.asarray(length))).tolist()
+    ends = plan.bounds_of(length)
     return list(zip(plan.stages, [0, *ends], ends))
 
 

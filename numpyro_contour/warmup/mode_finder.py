@@ -15,7 +15,7 @@ from jax import random
 
 from numpyro_contour.core.arrays.vectors import coordinate_names, leaf_names
 from numpyro_contour.energies.source import EnergySource
-from numpyro_contour.models.compiled_on_data import CompiledOnData
+from numpyro_contour.models.compiled_on_data import Begun, CompiledOnData
 from numpyro_contour.models.coordinates import unconstrained_shapes
 from numpyro_contour.models.same_data import checksum
 from numpyro_contour.modes.descent import descend
@@ -47,7 +47,7 @@ class ModeFinder:
         self._data = args, kwargs
         self._size = sum(map(np.size, jax.tree.leaves(self._like)))
         self._lanes = 2 * _LANES
-        compiled: Callable | None = None
+        compiled: Begun | None = None
         while compiled is None:
             self._lanes //= 2
             # Of each evaluation, of all lanes.
@@ -55,7 +55,7 @@ class ModeFinder:
             starts = np.zeros((self._lanes, self._size), jnp.result_type(float))
             one = starts, self._like
             compiled = program.begin(one, np.int32(0), args, kwargs, most)
-        self._compiled: Callable = compiled
+        self._compiled = compiled
         self.seconds = {"trace": time.perf_counter() - begin}
 
     def landscape(self) -> Landscape:

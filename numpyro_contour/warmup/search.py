@@ -99,8 +99,11 @@ class HostSearch:
         chain, tuning = state.sampler.chain, state.warmup.tuning
         given = means, energies, gradients, np.stack([spread_of(shape) for shape in shapes])
         alike = chain.position, chain.potential_energy, chain.gradient, tuning.preconditioner
+        # By NumPy where it can be: each operation of JAX's would be compiled by itself.
+        module = jnp if isinstance(which, jax.core.Tracer) else np
         mean, energy, gradient, spread = (
-            jnp.asarray(x.astype(like.dtype))[which] for x, like in zip(given, alike)
+            jnp.asarray(module.asarray(x.astype(like.dtype))[which])
+            for x, like in zip(given, alike)
         )
         chain = chain._replace(position=mean, potential_energy=energy, gradient=gradient)
         warmup = state.warmup._replace(tuning=at_bottom(tuning, spread))

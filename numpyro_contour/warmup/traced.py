@@ -42,7 +42,9 @@ def drawn(parts: Parts, state: Any, model_args: tuple, model_kwargs: dict) -> An
     rests = idle > 0
     if warmup.draw_length:
         rests &= jnp.max(warmup.given) - idle >= DRAWS
-    next_idle = lambda s: s._replace(warmup=s.warmup._replace(idle=jnp.maximum(s.warmup.idle, 0) - 1))
+    next_idle = lambda s: s._replace(
+        warmup=s.warmup._replace(idle=jnp.maximum(s.warmup.idle, 0) - 1)
+    )
     return next_idle(lax.cond(rests, lambda s: s, partial(own_draw, parts, *data), state))
 
 

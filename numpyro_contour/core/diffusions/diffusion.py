@@ -65,6 +65,27 @@ class Diffusion(NamedTuple):
     #: `(memory of the proposal, gradient there, step there, log ratio of the densities) ->
     #: (whether the move is accepted, memory)`; None for moves that are made without a test
     accept: Callable[[Any, Any, Step, jax.Array], tuple[jax.Array, Any]] | None = None
+    #: `(key, position) -> noise`, all that `propose` draws, which takes it in the place of its key;
+    #: None where it takes keys alone. To draw for several moves at once costs far less
+    draw: Callable[[jax.Array, Any], Any] | None = None
+
+
+def drawn(draw: Callable[[jax.Array, Any], Any], given: Any, position: Any) -> Any:
+    """What a move draws, from its key; or what was drawn by it before, as it is.
+
+    Args:
+        draw: as of a `Diffusion`.
+        given: a random key, or what was drawn by it.
+        position: the position.
+    """
+    return draw(given, position) if _is_key(given) else given
+
+
+def _is_key(given: Any) -> bool:
+    dtype = getattr(given, "dtype", None)
+    if dtype is None:
+        return False
+    return jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) or dtype == jnp.uint32
 
 
 def normal_like(key: jax.Array, tree: Any) -> Any:

@@ -15,6 +15,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     Proposal,
     Step,
     clip_drift,
+    drawn,
     injected_noise_scale,
     normal_like,
     preconditioner_sqrt,
@@ -101,7 +102,7 @@ def langevin(
                 )
         if curvature is not None:
             drift = jax.tree.map(lambda d, c: d - temperature * step_size * c, drift, curvature)
-        fresh = normal_like(key, position)
+        fresh = drawn(normal_like, key, position)
         xi = jax.tree.map(lambda r, s: 0.5 * (r + s), memory, fresh) if averaged else fresh
         moved = jax.tree.map(lambda x, d, s, n: x - d + s * n, position, drift, scale, xi)
         memory = fresh if averaged else ()
@@ -114,4 +115,6 @@ def langevin(
         time = jnp.sqrt(2 * step.step_size / step.temperature)
         return relocate_velocity(memory, before, after, root, time, at_one, drift_limit)
 
-    return Diffusion(init, propose, relocate) if averaged else Diffusion(init, propose)
+    if averaged:
+        return Diffusion(init, propose, relocate, draw=normal_like)
+    return Diffusion(init, propose, draw=normal_like)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     Diffusion,
     Proposal,
     Step,
+    drawn,
     normal_like,
     preconditioner_sqrt,
 )
@@ -114,6 +116,12 @@ def leapfrog(
             normal_like(key, position), jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
         )
 
+    def draw(key: jax.Array, position: Any) -> tuple[jax.Array, Any, jax.Array]:
+        """The share of the spread, the new part of the velocity and the level of a move."""
+        key_step, key_velocity, key_level = random.split(key, 3)
+        uniform = partial(random.uniform, dtype=jnp.result_type(float))
+        return uniform(key_step), normal_like(key_velocity, position), uniform(key_level)
+
     def half_kicked(velocity: Any, gradient: Any, step: Step, time: jax.Array) -> Any:
         """The velocity after half a kick."""
         rate = 0.5 * time * step.multiplier / jnp.sqrt(step.temperature)
@@ -126,17 +134,15 @@ def leapfrog(
     def propose(
         key: jax.Array, position: Any, memory: LeapfrogMemory, gradient: Any, step: Step
     ) -> Proposal:
-        key_step, key_velocity, key_level = random.split(key, 3)
-        shrinks = spread * random.uniform(key_step, dtype=memory.level.dtype)
+        share, fresh, level = drawn(draw, key, position)
+        shrinks = spread * share
         c = momentum_coefficient(momentum, friction, step.step_size)
         before = jax.tree.map(
             lambda v, r: c * v + jnp.sqrt(1 - c**2) * r,
-            *(memory.velocity, normal_like(key_velocity, position)),
+            *(memory.velocity, fresh),
         )
         if persists:
             level = jnp.mod(memory.level + _DRIFT + 1, 2) - 1
-        else:
-            level = random.uniform(key_level, dtype=memory.level.dtype)
         time = jnp.sqrt(2 * step.step_size * jnp.exp(-shrinks) / (1 + c))
         middle = half_kicked(before, gradient, step, time)
         root = preconditioner_sqrt(preconditioner, position)
@@ -157,4 +163,4 @@ def leapfrog(
         level = jnp.where(accepted, attempt.level * jnp.exp(-log_ratio), attempt.level)
         return accepted, LeapfrogMemory(velocity, level, attempt.moved + jnp.where(accepted, 1, 0))
 
-    return Diffusion(init, propose, accept=accept)
+    return Diffusion(init, propose, accept=accept, draw=draw)

@@ -13,6 +13,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     Diffusion,
     Proposal,
     Step,
+    drawn,
     normal_like,
     preconditioner_sqrt,
     relocate_velocity,
@@ -107,7 +108,7 @@ def nose_hoover(
             squares = jax.tree.map(lambda v: jnp.sum(v**2), velocity)
             return h**2 * (jax.tree.reduce(jnp.add, squares) / (size * temperature) - 1)
 
-        fresh = normal_like(key, position)
+        fresh = drawn(normal_like, key, position)
         if averaged:
             kicked = jax.tree.map(lambda v, k: v - k, velocity, kick)
             friction = friction + 0.5 * friction_change(kicked)
@@ -138,4 +139,4 @@ def nose_hoover(
         velocity = relocate_velocity(memory.velocity, before, after, root, h, step.temperature)
         return memory._replace(velocity=velocity)
 
-    return Diffusion(init, propose, relocate)
+    return Diffusion(init, propose, relocate, draw=normal_like)

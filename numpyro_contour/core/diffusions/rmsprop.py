@@ -149,4 +149,8 @@ def rmsprop(
         slopes = memory.slopes._replace(position=position, gradient=after) if curvature else ()
         return memory._replace(inner=inner, slopes=slopes)
 
-    return Diffusion(init, propose, relocate)
+    def draw(key: jax.Array, position: Any) -> Any:
+        inner = make(jax.tree.map(jnp.ones_like, position), None).draw
+        return key if inner is None else inner(key, position)
+
+    return Diffusion(init, propose, relocate, draw=draw)

@@ -14,6 +14,7 @@ from numpyro_contour.core.diffusions.diffusion import (
     Diffusion,
     Proposal,
     Step,
+    drawn,
     injected_noise_scale,
     normal_like,
     preconditioner_sqrt,
@@ -144,7 +145,7 @@ def underdamped(
             scale = jax.tree.map(
                 lambda s, n: s * injected_noise_scale(n / (1 - c), temperature), *(scale, share)
             )
-        injected = jax.tree.map(lambda s, n: s * n, scale, normal_like(key, position))
+        injected = jax.tree.map(lambda s, n: s * n, scale, drawn(normal_like, key, position))
         if averaged:
             kicked = jax.tree.map(lambda v, k: v - k, memory, kick)
             velocity = jax.tree.map(lambda v, n: c * v + n, kicked, injected)
@@ -160,4 +161,4 @@ def underdamped(
         root = preconditioner_sqrt(preconditioner, position)
         return relocate_velocity(memory, before, after, root, time, step.temperature, drift_limit)
 
-    return Diffusion(init, propose, relocate)
+    return Diffusion(init, propose, relocate, draw=normal_like)

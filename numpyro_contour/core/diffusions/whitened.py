@@ -67,4 +67,4 @@ def whitened(diffusion: Diffusion, factor: jax.Array | LowRank) -> Diffusion:
         return diffusion.accept(memory, slope(factor, gradient), step, log_ratio)
 
     tests = diffusion.accept is not None
-    return Diffusion(diffusion.init, propose, relocate, accept if tests else None)
+    return Diffusion(diffusion.init, propose, relocate, accept if tests else None, diffusion.draw)

@@ -49,6 +49,9 @@ class Sampler(NamedTuple):
     jump_to: Callable[[Any, Any], Any] | None = None
     #: `(key) -> keys` of the evaluations of a step, along a leading axis; None where there is one
     energy_keys: Callable[[jax.Array], jax.Array] | None = None
+    #: `(key, state) -> noise`, what a move draws, which a step takes in the place of its first key;
+    #: None where it takes keys alone
+    draw: Callable[[jax.Array, Any], Any] | None = None
 
 
 class Draw(NamedTuple):
@@ -115,6 +118,12 @@ def evaluate(potential_and_grad: PotentialAndGrad, key: jax.Array, position: Any
     """
     energy, gradient, *noise = potential_and_grad(key, position)
     return Evaluation(energy, gradient, noise[0] if noise else jnp.zeros_like(energy))
+
+
+def noise_of(diffusion: Diffusion) -> Callable[[jax.Array, Any], Any] | None:
+    """What the `draw` of a sampler is whose steps each make one move of a diffusion."""
+    draw = diffusion.draw
+    return None if draw is None else lambda key, state: draw(key, state.chain.position)
 
 
 def start(

@@ -29,6 +29,7 @@ from numpyro_contour.core.samplers.chain import (
     advance,
     log_time_weight,
     next_step_size,
+    noise_of,
     start,
 )
 from numpyro_contour.core.samplers.energy_noise import update_energy_noise, variance_under_noise
@@ -271,4 +272,4 @@ def contour(
     def relocate(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
         return at_chain(state, chain)[0]
 
-    return Sampler(init, step, observe, relocate, flattening_at)
+    return Sampler(init, step, observe, relocate, flattening_at, draw=noise_of(diffusion))

@@ -16,13 +16,14 @@ from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evalu
 from numpyro_contour.core.samplers.guard import all_finite
 from numpyro_contour.core.samplers.known_modes import (
     LEAST_MODES,
-    Map,
     Modes,
     image,
     moved_coordinate,
     moved_within,
     of_unlike_widths,
+    place_of,
     sides,
+    taken,
 )
 from numpyro_contour.schedules import Schedule
 
@@ -140,17 +141,18 @@ def jumps(
         tau = temperature(chain.steps)
         slots, size = modes.mean.shape
         uniforms = random.uniform(keys[0], (slots + size + 2,), chain.position.dtype)
-        to = image(uniforms[2 : slots + 2], modes, chain.position)
+        place = place_of(modes, chain.position)
+        way = image(uniforms[2 : slots + 2], modes, place)
         whole = jnp.ones((), bool)
         if size > 1 and slots >= LEAST_MODES:
             several = jnp.sum(modes.known) >= LEAST_MODES
             whole = ~(several & (uniforms[1] < _ONE_COORDINATE))
-            part = moved_coordinate(uniforms[2:], modes, of_all, chain.position)
-            to = Map(*(jnp.where(whole, a, b) for a, b in zip(to, part)))
+            part = moved_coordinate(uniforms[2:], modes, of_all, place)
+            way = tree_where(whole, way, part)
         stays = unlike & (uniforms[1] > 1 - _WITHIN)
-        own = moved_within(uniforms[1 + slots :], modes, chain.position)
-        to = Map(*(jnp.where(stays, a, b) for a, b in zip(own, to)))
+        way = tree_where(stays, moved_within(uniforms[1 + slots :], modes, place), way)
         whole &= ~stays
+        to = taken(modes, place, way)
         old = chain.potential_energy
         _, multiplier = flattening_at(state, old)
         if telling is None:

@@ -62,6 +62,30 @@ class Map(NamedTuple):
     returns: jax.Array
 
 
+class Place(NamedTuple):
+    """Where a chain is among the modes."""
+
+    #: the position, (d,)
+    position: jax.Array
+    #: the same standardised in each mode, (K, d)
+    z: jax.Array
+    #: the mode in whose cell it is
+    number: jax.Array
+
+
+class Way(NamedTuple):
+    """A way from a position to its image, before it is known in whose cell that is."""
+
+    #: the image, (d,)
+    position: jax.Array
+    #: as of a `Map`
+    log_factor: jax.Array
+    #: the mode in whose cell the image has to be, -1 for any
+    aim: jax.Array
+    #: what else has to be for the way back to exist
+    returns: jax.Array
+
+
 def no_modes(slots: int, size: int, dense: bool) -> Modes:
     r"""Slots without modes, each a standard normal.
 
@@ -129,7 +153,28 @@ def cell(modes: Modes, z: jax.Array) -> jax.Array:
     return jnp.argmin(jnp.where(modes.known, height, jnp.inf))
 
 
-def image(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
+def place_of(modes: Modes, position: jax.Array) -> Place:
+    """The place of a position, (d,), among the modes."""
+    z = standardised(modes, position)
+    return Place(position, z, cell(modes, z))
+
+
+def taken(modes: Modes, place: Place, way: Way) -> Map:
+    """The map that a way from a place is, with the cell of the image.
+
+    Args:
+        modes: the modes.
+        place: where it begins.
+        way: the way, by `image`, `moved_coordinate` or `moved_within`.
+    """
+    slots = jnp.arange(modes.known.shape[0])
+    found = place_of(modes, way.position).number
+    target = jnp.where(way.aim < 0, found, way.aim)
+    returns = way.returns & (found == target)
+    return Map(way.position, way.log_factor, slots == place.number, slots == target, returns)
+
+
+def image(uniforms: jax.Array, modes: Modes, place: Place) -> Way:
     r"""The image of a position in another mode, drawn by the shares of the others.
 
     .. math:: z = F_i^{-1} (x - m_i), \qquad y = m_j + F_j z
@@ -141,10 +186,10 @@ def image(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
     Args:
         uniforms: numbers between 0 and 1 that draw the target, (K,).
         modes: the modes; with fewer than two nothing returns.
-        position: x, (d,).
+        place: x among them.
 
     Returns:
-        The `Map`.
+        The `Way`.
 
     Source: Tjelmeland and Hegstad (2001), *Mode jumping proposals in MCMC*, for moves between modes
     that are known; Pompe, Holmes and Latuszynski (2020), *A framework for adaptive MCMC targeting
@@ -152,24 +197,22 @@ def image(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from numpyro_contour.core.samplers.known_modes import image, no_modes
+        >>> from numpyro_contour.core.samplers.known_modes import image, no_modes, place_of, taken
         >>> modes = no_modes(2, 1, dense=False)
         >>> modes = modes._replace(known=jnp.array([True, True]), mean=jnp.array([[-3.0], [3.0]]))
-        >>> jump = image(jnp.array([0.2, 0.7]), modes, jnp.array([-2.5]))
+        >>> place = place_of(modes, jnp.array([-2.5]))
+        >>> jump = taken(modes, place, image(jnp.array([0.2, 0.7]), modes, place))
         >>> float(jump.position[0]), bool(jump.returns)
         (3.5, True)
     """
-    slots = jnp.arange(modes.known.shape[0])
-    z = standardised(modes, position)
-    number = cell(modes, z)
+    slots, number = jnp.arange(modes.known.shape[0]), place.number
     origin = slots == number
     # The largest of log shares with Gumbel noise is drawn by the shares.
     log_share = jnp.where(modes.known, modes.log_share, -jnp.inf)
     gumbel = -jnp.log(-jnp.log(jnp.maximum(uniforms, jnp.finfo(uniforms.dtype).tiny)))
     aim = jnp.argmax(jnp.where(origin, -jnp.inf, log_share + gumbel))
     target = slots == aim
-    there = modes.mean[aim] + times(modes.factor[aim], z[number])
-    returns = cell(modes, standardised(modes, there)) == aim
+    there = modes.mean[aim] + times(modes.factor[aim], place.z[number])
 
     def log_others(slot: jax.Array) -> jax.Array:
         """Log of the share of all others."""
@@ -178,7 +221,7 @@ def image(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
     # log (q_i / (1 - q_j)) less log (q_j / (1 - q_i)), and the determinant.
     towards = modes.log_volume - log_share
     log_factor = towards[aim] - towards[number] + log_others(origin) - log_others(target)
-    return Map(there, log_factor, origin, target, returns & (jnp.sum(modes.known) > 1))
+    return Way(there, log_factor, aim, jnp.sum(modes.known) > 1)
 
 
 #: So many modes have to be known: fewer have no combinations that are not known.
@@ -211,7 +254,7 @@ def sides(modes: Modes) -> Sides:
     return Sides(sds, low, high, jnp.max(low, 0) > jnp.min(high, 0))
 
 
-def moved_coordinate(uniforms: jax.Array, modes: Modes, of_all: Sides, position: jax.Array) -> Map:
+def moved_coordinate(uniforms: jax.Array, modes: Modes, of_all: Sides, place: Place) -> Way:
     r"""The image of a position with one coordinate where another mode has it.
 
     A coordinate c is drawn of those in which any two modes are apart, and two modes i and j that
@@ -230,27 +273,27 @@ def moved_coordinate(uniforms: jax.Array, modes: Modes, of_all: Sides, position:
         uniforms: numbers between 0 and 1 that draw the modes and the coordinate, (K + d,).
         modes: the modes; with fewer than `LEAST_MODES` nothing returns.
         of_all: their `sides`.
-        position: x, (d,).
+        place: x among them.
 
     Returns:
-        The `Map`; its origin and target are the cells of x and of y.
+        The `Way`, to the cell of any mode.
 
     Source: ter Braak (2006) for moves along differences of positions, here of known modes;
     Tjelmeland and Hegstad (2001) for the determinant.
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from numpyro_contour.core.samplers.known_modes import no_modes
+        >>> from numpyro_contour.core.samplers.known_modes import no_modes, place_of
         >>> from numpyro_contour.core.samplers.known_modes import moved_coordinate, sides
         >>> corners = jnp.array([[-3.0, -3.0], [3.0, -3.0], [-3.0, 3.0], [3.0, 3.0]])
         >>> modes = no_modes(4, 2, dense=False)
         >>> modes = modes._replace(known=jnp.ones(4, bool), mean=corners)
         >>> uniforms = jnp.array([0.9, 0.8, 0.1, 0.1, 0.6, 0.5])
-        >>> x = jnp.array([-2.5, 3.0])
-        >>> moved_coordinate(uniforms, modes, sides(modes), x).position.tolist()
+        >>> place = place_of(modes, jnp.array([-2.5, 3.0]))
+        >>> moved_coordinate(uniforms, modes, sides(modes), place).position.tolist()
         [3.5, 3.0]
     """
-    slots = modes.known.shape[0]
+    slots, position = modes.known.shape[0], place.position
     sds, low, high, splits = of_all
     here = jnp.argmax(jnp.where(splits, uniforms[slots:], -jnp.inf))
     low, high = low[:, here], high[:, here]
@@ -269,14 +312,8 @@ def moved_coordinate(uniforms: jax.Array, modes: Modes, of_all: Sides, position:
     moved = m[target] + s[target] / s[origin] * (x - m[origin])
     there = jnp.where(jnp.arange(position.shape[0]) == here, moved, position)
     returns = (distances(moved)[target] < distances(moved)[origin]) & jnp.any(splits)
-    number = jnp.arange(slots)
-    return Map(
-        there,
-        jnp.log(s[target]) - jnp.log(s[origin]),
-        number == cell(modes, standardised(modes, position)),
-        number == cell(modes, standardised(modes, there)),
-        returns & (jnp.sum(modes.known) >= LEAST_MODES),
-    )
+    log_factor = jnp.log(s[target]) - jnp.log(s[origin])
+    return Way(there, log_factor, jnp.array(-1), returns & (jnp.sum(modes.known) >= LEAST_MODES))
 
 
 # Modes whose standard deviations differ by more need steps that differ by the square of it.
@@ -286,7 +323,8 @@ _ALIKE = 2.0
 def of_unlike_widths(modes: Modes, sds: jax.Array) -> jax.Array:
     """Whether a step size that suits all modes is small for one of them.
 
-    Copies whose coordinates are in another order are alike: they are compared in order of size.
+    Copies whose coordinates are in another order are alike: what is compared are the largest, the
+    smallest and the geometric mean of all coordinates.
 
     Args:
         modes: the modes.
@@ -295,14 +333,14 @@ def of_unlike_widths(modes: Modes, sds: jax.Array) -> jax.Array:
     Returns:
         A boolean, ().
     """
-    ordered = jnp.sort(sds, -1)
-    known = modes.known[:, None]
-    widest = jnp.max(jnp.where(known, ordered, 0.0), 0)
-    narrowest = jnp.min(jnp.where(known, ordered, jnp.inf), 0)
+    mean = jnp.exp(jnp.mean(jnp.log(sds), -1))
+    of_all = jnp.stack([jnp.max(sds, -1), jnp.min(sds, -1), mean])
+    widest = jnp.max(jnp.where(modes.known, of_all, 0.0), -1)
+    narrowest = jnp.min(jnp.where(modes.known, of_all, jnp.inf), -1)
     return jnp.any(widest > _ALIKE * narrowest) & jnp.any(modes.known)
 
 
-def moved_within(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
+def moved_within(uniforms: jax.Array, modes: Modes, place: Place) -> Way:
     r"""The image of a position in its own mode: a reflection and a change of the radius.
 
     .. math:: z = F_i^{-1} (x - m_i), \qquad y = m_i + F_i\, e^s (z - 2 u\, u^\top z)
@@ -316,34 +354,31 @@ def moved_within(uniforms: jax.Array, modes: Modes, position: jax.Array) -> Map:
     Args:
         uniforms: numbers between 0 and 1 that draw s and u, (1 + d,).
         modes: the modes; with none nothing returns.
-        position: x, (d,).
+        place: x among them.
 
     Returns:
-        The `Map`; its origin and target are the cell of x.
+        The `Way`, to the cell of x.
 
     Source: Hastings (1970), section 2.4, and Tierney (1994), section 2.3, for moves along
     directions of a group; Liu and Sabatti (2000) for changes of scale and their determinant.
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from numpyro_contour.core.samplers.known_modes import no_modes
+        >>> from numpyro_contour.core.samplers.known_modes import no_modes, place_of
         >>> from numpyro_contour.core.samplers.known_modes import moved_within
         >>> modes = no_modes(2, 1, dense=False)
         >>> modes = modes._replace(known=jnp.array([True, True]), mean=jnp.array([[-3.0], [3.0]]))
-        >>> moved_within(jnp.array([0.5, 0.9]), modes, jnp.array([-2.5])).position.tolist()
+        >>> place = place_of(modes, jnp.array([-2.5]))
+        >>> moved_within(jnp.array([0.5, 0.9]), modes, place).position.tolist()
         [-3.5]
     """
-    size = position.shape[0]
+    size, number = place.position.shape[0], place.number
     dtype = uniforms.dtype
     # Never 0, where the normal has no end.
     normals = ndtri(jnp.clip(uniforms, jnp.finfo(dtype).tiny, 1 - jnp.finfo(dtype).epsneg))
     log_scale, direction = normals[0] / size**0.5, normals[1:]
-    each = standardised(modes, position)
-    number = cell(modes, each)
-    z = each[number]
+    z = place.z[number]
     along = jnp.sum(direction * z) / jnp.maximum(jnp.sum(direction**2), jnp.finfo(dtype).tiny)
     reflected = jnp.exp(log_scale) * (z - 2 * along * direction)
     there = modes.mean[number] + times(modes.factor[number], reflected)
-    here = jnp.arange(modes.known.shape[0]) == number
-    returns = cell(modes, standardised(modes, there)) == number
-    return Map(there, size * log_scale, here, here, returns & modes.known[number])
+    return Way(there, size * log_scale, number, modes.known[number])

@@ -14,6 +14,7 @@ from numpyro_contour.core.samplers.chain import (
     PotentialAndGrad,
     Sampler,
     advance,
+    noise_of,
     start,
     unweighted_draw,
 )
@@ -73,4 +74,4 @@ def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> S
     def relocate(state: PlainSamplerState, chain: Chain) -> PlainSamplerState:
         return state._replace(chain=chain)
 
-    return Sampler(init, step, observe, relocate)
+    return Sampler(init, step, observe, relocate, draw=noise_of(diffusion))

@@ -169,7 +169,7 @@ def run_window(
     like = _traced(state, before)
     tries = None if jumps is None else (jumps, random.fold_in(key, 2))
     of_steps = potential_and_grad, _ahead_of(ahead, sampler)
-    walks = partial(_walk, key_steps, length, *of_steps, tries, like, traced)
+    walks = partial(_walk, key_steps, length, *of_steps, sampler.draw, tries, like, traced)
     if draw == "last" or num_steps == 1:
         (state,), *seen = walks(move, (state,), lambda number: None)
         record = sampler.observe(state)
@@ -192,6 +192,7 @@ def _walk(
     length: Length,
     potential_and_grad: PotentialAndGrad,
     ahead: Ahead | None,
+    draw: Callable[[jax.Array, Any], Any] | None,
     tries: tuple[Jumps, jax.Array] | None,
     like: Trace,
     traced: int | None,
@@ -206,6 +207,7 @@ def _walk(
         length: how long the window is.
         potential_and_grad: as for `run_window`.
         ahead: as for `run_window`, for all evaluations of a step.
+        draw: as of the sampler.
         tries: the tries to jump and their random key; None for none.
         like: the trace of a step.
         traced: as for `run_window`.
@@ -235,7 +237,12 @@ def _walk(
             state, counts = lax.cond(jumps.due(number), jumped, lambda x: x, tried)
             carry = state, *carry[1:]
         next_keys = partial(after, number)
-        scan, keys = scan_of(ahead, keys_of(key, number), next_keys, length.steps)
+        pairs = keys_of(key, number)
+        scan, keys = scan_of(ahead, pairs, next_keys, length.steps)
+        if draw is not None:
+            # For all moves of the stretch together.
+            moves = jax.vmap(draw, (0, None))(pairs[:, 0], carry[0])
+            keys = (moves, pairs[:, 1]) if ahead is None else keys._replace(moves=moves)
         carry, seen = scan(move, carry, (keys, inputs_of(number)))
         energy = seen.potential_energy
         energies = jnp.minimum(low, energy.min(0)), jnp.maximum(high, energy.max(0))

@@ -38,9 +38,9 @@ def by_relaxation(relaxation: jax.Array, unit: int, most: int) -> jax.Array:
     return (unit * jnp.clip(units, 1, most // unit)).astype(jnp.int32)
 
 
-def no_draws(size: int) -> jax.Array:
+def no_draws(size: int) -> np.ndarray:
     """Room for the draws of d coordinates."""
-    return jnp.zeros((DRAWS, min(size, _MOST_COORDINATES) + 1), jnp.result_type(float))
+    return np.zeros((DRAWS, min(size, _MOST_COORDINATES) + 1), jnp.result_type(float))
 
 
 def with_draw(

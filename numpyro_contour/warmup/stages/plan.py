@@ -53,9 +53,7 @@ TUNE = Stage(
     enough_times=50,
 )
 #: at the step size that was found, whose noise is measured
-SETTLE = Stage(
-    "settle", places_anchors=True, measures=True, enough_steps=4_000, enough_times=100
-)
+SETTLE = Stage("settle", places_anchors=True, measures=True, enough_steps=4_000, enough_times=100)
 #: the density as it is: its energies say where bins are needed
 PILOT = Stage(
     "pilot",
@@ -75,9 +73,7 @@ WINDOW = Stage(
     enough_times=200,
 )
 #: as after the warm-up, until theta has settled
-LEARN = Stage(
-    "learn", flattens=True, places_anchors=True, enough_steps=12_000, enough_times=400
-)
+LEARN = Stage("learn", flattens=True, places_anchors=True, enough_steps=12_000, enough_times=400)
 #: after the warm-up
 SAMPLE = Stage("sample", flattens=True)
 
@@ -181,8 +177,13 @@ class Plan:
         """
         share = self.ends[number] - (self.ends[number - 1] if number else 0.0)
         length = max(self.least, round(draws / share))
-        bounds = [0, *np.asarray(self.bounds(np.int32(length))).tolist()]
+        bounds = [0, *self.bounds_of(length)]
         return length, bounds[number], bounds[number + 1]
+
+    def bounds_of(self, length: int) -> list[int]:
+        """The draws at which the stages of a warm-up on the host end."""
+        ends = np.asarray(self.ends, np.float32) * np.float32(length)
+        return np.round(ends).astype(int).tolist()
 
     def bounds(self, length: jax.Array) -> jax.Array:
         """The draws at which the stages end, (stages,)."""
