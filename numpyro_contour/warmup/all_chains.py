@@ -125,13 +125,13 @@ class AllChains:
         """
         energy, telling = self.estimator(), None
         jumping: Jumping | None = None
-        number, stretch = self.steps_of_a_draw(state, warms_up), self.draws.unit
+        number = self.steps_of_a_draw(state, warms_up)
+        share = self.parts.jumps.exact if self.energies.exact else self.parts.jumps.noisy
+        stretch, every = stretches_of(self.draws.unit, share or 1.0, self.draws.most_at_once)
         if self.known and self.several:
             if not self.energies.exact:
                 telling = self.estimator(tells_noise=True)
             steps = jnp.ravel(state.sampler.chain.steps)[0]
-            share = self.parts.jumps.exact if self.energies.exact else self.parts.jumps.noisy
-            stretch, every = stretches_of(stretch, share)
             jumping = jumps_of_a_draw(self.known, steps, stretch, every)
         length = Length(number // stretch, stretch)
         traced = None if warms_up is False else self.parts.num_steps

@@ -155,8 +155,11 @@ class _Programs:
         which = name, several if name == "walk" else bool(self._state.warmup.modes)
         if which not in self._begun:
             takes = _taken(name, self._state)
-            waits = {"is_waited_for": name == "walk" and self._exact}
-            program = self._programs[which].begin(self._state, takes, *self._data, **waits)
+            args, kwargs = self._data
+            waits = name == "walk" and self._exact
+            program = self._programs[which].begin(
+                self._state, takes, args, kwargs, is_waited_for=waits
+            )
             assert program is not None
             self._begun[which] = program
         return self._begun[which]

@@ -41,7 +41,8 @@ def test_a_draw_stands_for_something_where_nothing_is_said(name, steps):
     """At most so many steps are found."""
     kernel = getattr(numpyro_contour, name)
     found = kernel(potential_fn=energy)
-    assert found.settings["num_steps"] == "tuned" and found.parts.num_steps == steps
+    assert found.settings["num_steps"] == "tuned"
+    assert found.parts.num_steps == steps
     # Who gives the step size has the authors' algorithm, a draw a step.
     assert kernel(potential_fn=energy, step_size=0.1).settings["num_steps"] == 1
     assert kernel(potential_fn=energy, num_steps=7).settings["num_steps"] == 7

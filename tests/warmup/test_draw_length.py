@@ -60,7 +60,9 @@ def test_the_slowest_coordinate_decides(slowest, draw):
 
 def test_excursions_into_a_long_tail_do_not_decide():
     """A sixth of the variance is that of the bulk, which forgets its place in three steps."""
-    bulk, slow = np.moveaxis(paths([3.0, 300.0], DRAWS * 20).reshape(4, DRAWS, 20, 2)[:, :, -1], -1, 0)
+    bulk, slow = np.moveaxis(
+        paths([3.0, 300.0], DRAWS * 20).reshape(4, DRAWS, 20, 2)[:, :, -1], -1, 0
+    )
     tailed = bulk + 12 * np.maximum(slow - 1.5, 0)
     found = DrawLength(jnp.full((4,), 20), recorded(tailed[..., None]))
     assert 5 <= int(by_correlation(found, jnp.asarray(DRAWS), 5, 200, "last")[0]) <= 40
@@ -104,7 +106,8 @@ def number_of(mcmc):
 def test_a_normal_takes_few_steps_and_is_right(kernel):
     mcmc = run(kernel(potential_fn=normal))
     number = number_of(mcmc)
-    assert (number == number[0]).all() and number[0] <= 30
+    assert (number == number[0]).all()
+    assert number[0] <= 30
     assert (mcmc.last_state.warmup.draw_length.number == number).all()
     x, log_weights = weighted_samples(mcmc)
     x, w = np.asarray(x, np.float64), np.exp(log_weights)[..., None]

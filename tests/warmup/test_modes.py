@@ -7,7 +7,7 @@ import pytest
 from jax import random
 
 from numpyro_contour.core.samplers.chain import Evaluation
-from numpyro_contour.core.samplers.known_modes import image, no_modes
+from numpyro_contour.core.samplers.known_modes import image, no_modes, place_of, taken
 from numpyro_contour.modes.found_modes import none_found, renewed, slots, with_modes
 from numpyro_contour.modes.way_down import MOST_FULL_SHAPE, Shape, scales_at, shape_at, way_down
 
@@ -70,7 +70,8 @@ def test_exchanged_labels_are_copies_whose_map_is_the_exchange():
     found = found_from(labels, [[-1.0, 1.0, 0.1, -0.1], [1.0, -1.0, 0.1, -0.1]])
     assert found.modes.known.sum() == 2
     x = found.modes.mean[0] + jnp.array([0.3, -0.2, 0.5, 0.1])
-    to = image(jnp.full(slots(4), 0.5), found.modes, x)
+    place = place_of(found.modes, x)
+    to = taken(found.modes, place, image(jnp.full(slots(4), 0.5), found.modes, place))
     np.testing.assert_allclose(to.position, x[jnp.array([1, 0, 3, 2])], atol=1e-4)
     assert to.returns
     assert abs(to.log_factor) < 1e-4
@@ -96,7 +97,8 @@ def test_signs_are_turned_and_a_mere_likeness_of_places_is_no_copy():
     found = found_from(banana, [[1.0, 2.2], [-1.0, -2.2]])
     assert found.modes.known.sum() == 2
     move = jnp.array([0.3, -0.3])
-    to = image(jnp.full(slots(2), 0.5), found.modes, found.modes.mean[0] + move)
+    place = place_of(found.modes, found.modes.mean[0] + move)
+    to = image(jnp.full(slots(2), 0.5), found.modes, place)
     np.testing.assert_allclose(to.position, -found.modes.mean[0] - move, atol=1e-3)
 
     # Bottoms at mirrored places, but one mode ten times as wide as the other.

@@ -131,6 +131,40 @@ def update_theta(theta: ThetaState, energy_bin: jax.Array, log_gain: jax.Array) 
     return apply_decay(jnp.where(here, raised, theta.log_theta), decay, theta.bin_counts + here)
 
 
+def update_theta_by(theta: ThetaState, energy_bins: jax.Array, log_gains: jax.Array) -> ThetaState:
+    r"""Several steps of `update_theta`, one after the other, by gains that are known before.
+
+    .. math:: \theta \leftarrow \theta \prod_i (1 - a_i)
+              + \sum_i 1_{J_i}\, a_i \prod_{l > i} (1 - a_l)
+
+    Args:
+        theta: the estimate so far.
+        energy_bins: J, from 0, (steps,).
+        log_gains: log a, (steps,); -inf for steps that teach nothing.
+
+    Returns:
+        The estimate after the visits, all of which are counted.
+
+    Source: as `update_theta`; Andrieu, Moulines and Priouret (2005) for stochastic approximation by
+    several steps of a chain at once, whose mean field is the same.
+
+    Example:
+        >>> import jax.numpy as jnp, numpy as np
+        >>> from numpyro_contour.core.flattening.theta import initial_theta, update_theta_by
+        >>> log_gains = jnp.log(jnp.array([0.1, 0.2]))
+        >>> theta = update_theta_by(initial_theta(4), jnp.array([0, 2]), log_gains)
+        >>> print(np.exp(theta.log_theta - theta.decay).round(3))
+        [0.26 0.18 0.38 0.18]
+    """
+    amounts = jnp.minimum(jnp.exp(log_gains), MAXIMUM_GAIN)
+    decay = theta.decay + jnp.cumsum(-jnp.log1p(-amounts))
+    # What each visit adds, relative to the bin as it was: few exponentials, and a sum over a mask.
+    rises = amounts * jnp.exp(decay - theta.log_theta[energy_bins])
+    here = energy_bins[:, None] == jnp.arange(theta.log_theta.shape[-1])
+    raised = theta.log_theta + jnp.log1p(jnp.sum(jnp.where(here, rises[:, None], 0.0), 0))
+    return apply_decay(raised, decay[-1], theta.bin_counts + jnp.sum(here, 0, dtype=jnp.int32))
+
+
 def apply_decay(log_theta: jax.Array, decay: jax.Array, bin_counts: jax.Array) -> ThetaState:
     """The estimate with its decay applied if it is large enough, and not below the floor."""
     apply = decay > _DECAY_APPLIED_FROM

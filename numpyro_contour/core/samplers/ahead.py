@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import lax
+
+from numpyro_contour.core.arrays.random_bits import split
 
 
 class Ahead(NamedTuple):
@@ -110,4 +112,4 @@ def scan_of(ahead: Ahead | None, keys: jax.Array, next_keys: Callable, num_steps
 
 def two_keys(key: jax.Array, num_steps: int) -> jax.Array:
     """Two keys for each step, (steps, 2)."""
-    return random.split(key, (num_steps, 2))
+    return split(key, 2 * num_steps).reshape(num_steps, 2, *key.shape)

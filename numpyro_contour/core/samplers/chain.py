@@ -26,6 +26,16 @@ from numpyro_contour.schedules import Schedule
 PotentialAndGrad = Callable[[jax.Array, Any], tuple[Any, ...]]
 
 
+class Stretches(NamedTuple):
+    """What a sampler does before and after a stretch of steps in which it learns nothing."""
+
+    #: `(state) -> state`
+    begin: Callable[[Any], Any]
+    #: `(state, draws, variances of the energies' noise) -> state`, from all steps of the stretch,
+    #: along a leading axis
+    end: Callable[[Any, Any, jax.Array], Any]
+
+
 class Sampler(NamedTuple):
     """A sampler as pure functions.
 
@@ -52,6 +62,8 @@ class Sampler(NamedTuple):
     #: `(key, state) -> noise`, what a move draws, which a step takes in the place of its first key;
     #: None where it takes keys alone
     draw: Callable[[jax.Array, Any], Any] | None = None
+    #: what is done around stretches of steps, where not every step learns; None where it does
+    stretches: Stretches | None = None
 
 
 class Draw(NamedTuple):

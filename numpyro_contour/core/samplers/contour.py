@@ -19,13 +19,19 @@ from numpyro_contour.core.flattening.psi import (
     log_flattening,
     log_psi,
 )
-from numpyro_contour.core.flattening.theta import ThetaState, count_visit, initial_theta
+from numpyro_contour.core.flattening.theta import (
+    ThetaState,
+    count_visit,
+    initial_theta,
+    update_theta_by,
+)
 from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS, learn, log_field
 from numpyro_contour.core.samplers.adjusted import advance_adjusted
 from numpyro_contour.core.samplers.chain import (
     Chain,
     PotentialAndGrad,
     Sampler,
+    Stretches,
     advance,
     log_time_weight,
     next_step_size,
@@ -96,6 +102,7 @@ def contour(
     rho: float = 1.0,
     theta: Any = None,
     chains: str | None = None,
+    in_stretches: bool = False,
 ) -> Sampler:
     r"""A diffusion on the flattened density :math:`\pi(x) / \Psi_\theta(U(x))^\zeta`.
 
@@ -133,6 +140,9 @@ def contour(
             share the theta that they learn: a step moves it by the mean of what each chain adds.
             They must begin with the same theta and have the same bins. None (default) for a theta
             of each chain's own.
+        in_stretches: whether theta stays as it is in a stretch of steps and learns at its end from
+            all of them, which costs far less in small models. Not with "penalized" or `chains`.
+            Defaults to False.
 
     Returns:
         A `Sampler` whose draws carry log importance weights.
@@ -179,6 +189,33 @@ def contour(
         )
         return state, log_field(random_field, state.theta, psi, energy_bin, flattening)
 
+    def begin_stretch(state: ContourSamplerState) -> ContourSamplerState:
+        """The state with the multiplier by the theta that holds in the stretch."""
+        psi = psi_at(state, state.chain.potential_energy, state.chain.steps)
+        return state._replace(gradient_multiplier=psi.gradient_multiplier)
+
+    def end_stretch(
+        state: ContourSamplerState, draws: ContourDraw, noise: jax.Array
+    ) -> ContourSamplerState:
+        """The state after a stretch of steps, with what theta learns from them."""
+        number = draws.energy_bin.shape[0]
+        counts = state.chain.steps - number + 1 + jnp.arange(number)
+        if theta is not None:
+            log_gains = jnp.full(number, -jnp.inf, draws.log_weight.dtype)
+        else:
+            # A refused attempt stands for no time, so theta learns nothing from it.
+            learns = jnp.isfinite(draws.log_time_weight)
+            if noise_limit is not None:
+                learns &= noise <= noise_limit
+            fields = jax.vmap(partial(field_at, state))(draws.potential_energy, counts)
+            log_gains = jnp.where(learns, jnp.log(jax.vmap(gain)(counts)) + fields, -jnp.inf)
+        return state._replace(theta=update_theta_by(state.theta, draws.energy_bin, log_gains))
+
+    def field_at(state: ContourSamplerState, energy: jax.Array, count: jax.Array) -> jax.Array:
+        """The log field at an energy."""
+        psi = psi_at(state, energy, count)
+        return log_field(random_field, state.theta, psi, state.partition.index(energy), flattening)
+
     def updated_theta(
         before: ThetaState, moved: ContourSamplerState, log_shared: jax.Array
     ) -> ThetaState:
@@ -212,6 +249,17 @@ def contour(
             state.energy_noise,
         )
 
+    def drift_at(state: ContourSamplerState) -> tuple[jax.Array, jax.Array]:
+        """The multiplier of the drift, and whether it is at its bound."""
+        if in_stretches:
+            # That of the last step, or of the beginning of the stretch, by the same theta.
+            multiplier, bound = state.gradient_multiplier, flattening.multiplier_bound
+            if bound is None:
+                return multiplier, jnp.zeros((), bool)
+            return multiplier, 1 - multiplier >= (1 - 1e-4) * (1 - bound)
+        psi = psi_at(state, state.chain.potential_energy, state.chain.steps)
+        return psi.gradient_multiplier, psi.bounded
+
     def init(
         key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
@@ -236,12 +284,12 @@ def contour(
     def step(
         keys: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
-        drift = psi_at(state, state.chain.potential_energy, state.chain.steps)
+        multiplier, at_bound = drift_at(state)
         moved_by = keys, state.chain, potential_and_grad, diffusion, step_size, temperature
         if diffusion.accept is None:
             chain = advance(
                 *moved_by,
-                drift.gradient_multiplier,
+                multiplier,
                 None if margin is None else state.partition.upper + margin,
                 multiplier_variance(state),
                 noise_limit,
@@ -252,10 +300,10 @@ def contour(
             energy_noise = update_energy_noise(state.energy_noise, state.chain, chain)
             state = state._replace(energy_noise=energy_noise)
         moved, log_shared = at_chain(state, chain)
-        return moved._replace(
-            theta=updated_theta(state.theta, moved, log_shared),
-            bounded=state.bounded + jnp.where(drift.bounded, 1, 0),
-        )
+        moved = moved._replace(bounded=state.bounded + jnp.where(at_bound, 1, 0))
+        if in_stretches:
+            return moved
+        return moved._replace(theta=updated_theta(state.theta, moved, log_shared))
 
     def observe(state: ContourSamplerState) -> ContourDraw:
         chain = state.chain
@@ -272,4 +320,12 @@ def contour(
     def relocate(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
         return at_chain(state, chain)[0]
 
-    return Sampler(init, step, observe, relocate, flattening_at, draw=noise_of(diffusion))
+    return Sampler(
+        init,
+        step,
+        observe,
+        relocate,
+        flattening_at,
+        draw=noise_of(diffusion),
+        stretches=Stretches(begin_stretch, end_stretch) if in_stretches else None,
+    )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import random
 
 from numpyro_contour.core.arrays.entries import tree_where
+from numpyro_contour.core.arrays.random_bits import uniform
 from numpyro_contour.core.diffusions import Diffusion, Step
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, evaluate, next_step_size
 from numpyro_contour.core.samplers.guard import all_finite
@@ -140,7 +141,7 @@ def jumps(
         chain = state.chain
         tau = temperature(chain.steps)
         slots, size = modes.mean.shape
-        uniforms = random.uniform(keys[0], (slots + size + 2,), chain.position.dtype)
+        uniforms = uniform(keys[0], (slots + size + 2,), chain.position.dtype)
         place = place_of(modes, chain.position)
         way = image(uniforms[2 : slots + 2], modes, place)
         whole = jnp.ones((), bool)
@@ -194,8 +195,8 @@ def jumps(
             energy_noise=choose(found.noise, chain.energy_noise),
             accepted=chain.accepted | made,
         )
-        way = 1 * (to.origin[:, None] & to.target & whole)
-        counts = JumpCounts(way, jnp.where(made, way, 0))
+        tried = 1 * (to.origin[:, None] & to.target & whole)
+        counts = JumpCounts(tried, jnp.where(made, tried, 0))
         moved = sampler.relocate if sampler.jump_to is None else sampler.jump_to
         return moved(state, chain), counts
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import lax
 
 from numpyro_contour.core.arrays.entries import tree_where
+from numpyro_contour.core.arrays.random_bits import fold_in, split, uniform
 from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
 from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
 from numpyro_contour.core.samplers.jumps import Jump, JumpCounts
@@ -141,126 +142,145 @@ def run_window(
     length = Length.of(num_steps)
     if traced is None and isinstance(num_steps, int):
         traced = num_steps
-    key_steps, key_offers = random.split(key)
+    key_steps, key_offers = split(key, 2)
     before = sampler.observe(state)
 
-    def move(carry: tuple, inputs: tuple) -> tuple[tuple, Trace]:
-        keys, _ = inputs
-        state = sampler.step(keys, carry[0], potential_and_grad)
-        return (state,), _traced(state, sampler.observe(state))
-
-    def log_chance_of(log_weight: jax.Array) -> jax.Array:
-        # A refused move has no weight, and is never chosen.
-        return jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
-
-    def move_and_offer(carry: tuple, randomness: tuple) -> tuple[tuple, Trace]:
-        state, chosen, log_total = carry
-        keys, uniform = randomness
+    def step(state: Any, keys: Any) -> tuple[Any, tuple[Any, jax.Array]]:
         state = sampler.step(keys, state, potential_and_grad)
-        offered = sampler.observe(state)
-        log_chance = log_chance_of(offered.log_weight)
-        log_total = jnp.logaddexp(log_total, log_chance)
-        # False as long as no position has a weight, since -inf - -inf is not a number.
-        take = uniform < jnp.exp(log_chance - log_total)
-        chosen = tree_where(take, offered, chosen)
-        trace = _traced(state, offered)
-        return (state, chosen, log_total), trace
+        return state, (sampler.observe(state), state.chain.energy_noise)
 
-    like = _traced(state, before)
-    tries = None if jumps is None else (jumps, random.fold_in(key, 2))
-    of_steps = potential_and_grad, _ahead_of(ahead, sampler)
-    walks = partial(_walk, key_steps, length, *of_steps, sampler.draw, tries, like, traced)
-    if draw == "last" or num_steps == 1:
-        (state,), *seen = walks(move, (state,), lambda number: None)
-        record = sampler.observe(state)
-        return state, Window(record, record.log_weight, *seen)
+    def offered(number: Any, carry: tuple, draws: Any) -> tuple:
+        """What is chosen after a stretch of steps, and the log of the sum of all chances."""
+        chosen, log_total = carry
+        log_weight = draws.log_weight
+        # A refused move has no weight, and is never chosen.
+        chances = jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
+        chances = jnp.append(log_total, chances)
+        log_total = jax.nn.logsumexp(chances)
+        # Nothing is taken as long as no position has a weight, since -inf - -inf is not a number.
+        shares = jnp.cumsum(jnp.exp(chances - log_total))
+        drawn = uniform(fold_in(key_offers, number), (), shares.dtype) * shares[-1]
+        place = jnp.minimum(jnp.sum(drawn >= shares), length.steps)
+        take = (place > 0) & jnp.isfinite(log_total)
+        there = jax.tree.map(lambda x: x[jnp.maximum(place, 1) - 1], draws)
+        return tree_where(take, there, chosen), log_total
 
-    def uniforms(number: Any) -> jax.Array:
-        return random.uniform(random.fold_in(key_offers, number), (length.steps,))
+    def last(number: Any, carry: Any, draws: Any) -> Any:
+        return carry
 
+    takes_last = draw == "last" or num_steps == 1
     # The position before the window stays the draw only if every attempt is refused: weight 0.
-    before = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
-    begin = state, before, before.log_weight
-    (state, chosen, log_total), *seen = walks(move_and_offer, begin, uniforms)
+    nothing = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
+    begin = () if takes_last else (nothing, nothing.log_weight)
+    of_steps = _Steps(key_steps, length, potential_and_grad, _ahead_of(ahead, sampler), step)
+    tries = None if jumps is None else (jumps, fold_in(key, 2))
+    room = None if traced is None else (_traced((before, state.chain.energy_noise)), traced)
+    offer = last if takes_last else offered
+    walked = _walk(of_steps, sampler, tries, room, offer, state, begin)
+    state, found, energies, trace, jumped = walked
+    if takes_last:
+        record = sampler.observe(state)
+        return state, Window(record, record.log_weight, energies, trace, jumped)
+    chosen, log_total = found
     own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
     log_mean = log_total - jnp.log(length.stretches * length.steps)
-    return state, Window(chosen, log_mean + own, *seen)
+    return state, Window(chosen, log_mean + own, energies, trace, jumped)
+
+
+class _Steps(NamedTuple):
+    """The steps of a window."""
+
+    key: jax.Array
+    length: Length
+    potential_and_grad: PotentialAndGrad
+    #: as for `run_window`, for all evaluations of a step
+    ahead: Ahead | None
+    #: `(state, keys) -> (state, (draw, variance of the energy's noise))`
+    step: Callable[[Any, Any], tuple[Any, tuple[Any, jax.Array]]]
+
+    def stretch(self, number: Any, state: Any, draw: Callable | None) -> tuple[Any, tuple]:
+        """The state after a stretch of steps, and all of them.
+
+        Args:
+            number: of the stretch.
+            state: the state before.
+            draw: as of a `Sampler`.
+        """
+        pairs = self._keys(self.key, number)
+        scan, keys = scan_of(self.ahead, pairs, partial(self._after, number), self.length.steps)
+        if draw is not None:
+            # For all moves of the stretch together.
+            moves = jax.vmap(draw, (0, None))(pairs[:, 0], state)
+            keys = (moves, pairs[:, 1]) if self.ahead is None else keys._replace(moves=moves)
+        step = lambda state, inputs: self.step(state, inputs[0])
+        return scan(step, state, (keys, None))
+
+    def _keys(self, key: jax.Array, number: Any) -> jax.Array:
+        return two_keys(fold_in(key, number), self.length.steps)
+
+    def _after(self, number: Any, next_key: jax.Array) -> jax.Array:
+        """The keys of the next stretch, of this window or of the one with the next key."""
+        is_last = number + 1 == self.length.stretches
+        then = tree_where(is_last, split(next_key, 2)[0], self.key)
+        return self._keys(then, jnp.where(is_last, 0, number + 1))
 
 
 def _walk(
-    key: jax.Array,
-    length: Length,
-    potential_and_grad: PotentialAndGrad,
-    ahead: Ahead | None,
-    draw: Callable[[jax.Array, Any], Any] | None,
+    steps: _Steps,
+    sampler: Sampler,
     tries: tuple[Jumps, jax.Array] | None,
-    like: Trace,
-    traced: int | None,
-    move: Callable,
-    carry: tuple,
-    inputs_of: Callable[[Any], Any],
-) -> tuple[tuple, tuple[jax.Array, jax.Array], Trace | None, JumpCounts | None]:
-    """All steps of a window, each a `move` of a carry that begins with the state.
+    room: tuple[Trace, int] | None,
+    offered: Callable[[Any, Any, Any], Any],
+    state: Any,
+    chosen: Any,
+) -> tuple[Any, Any, tuple[jax.Array, jax.Array], Trace | None, JumpCounts | None]:
+    """All steps of a window.
 
     Args:
-        key: random key of the steps.
-        length: how long the window is.
-        potential_and_grad: as for `run_window`.
-        ahead: as for `run_window`, for all evaluations of a step.
-        draw: as of the sampler.
+        steps: the steps.
+        sampler: the sampler.
         tries: the tries to jump and their random key; None for none.
-        like: the trace of a step.
-        traced: as for `run_window`.
-        move: `(carry, (keys, inputs)) -> (carry, Trace)`, one step.
-        carry: its first carry.
-        inputs_of: from the number of a stretch to the inputs of its steps.
+        room: the trace of a step, and the most of them; None for no trace.
+        offered: `(number of a stretch, chosen, draws) -> chosen`.
+        state: the state before.
+        chosen: what is chosen before.
 
     Returns:
-        The carry, the lowest and highest energy, the trace and the tries to jump.
+        The state, what is chosen, the lowest and highest energy, the trace and the tries to jump.
     """
 
-    def keys_of(key: jax.Array, number: Any) -> jax.Array:
-        return two_keys(random.fold_in(key, number), length.steps)
-
-    def after(number: Any, next_key: jax.Array) -> jax.Array:
-        is_last = number + 1 == length.stretches
-        then = jnp.where(is_last, random.split(next_key)[0], key)
-        return keys_of(then, jnp.where(is_last, 0, number + 1))
-
     def stretch(number: Any, carried: tuple) -> tuple:
-        carry, (low, high), trace, counts = carried
+        state, chosen, (low, high), trace, counts = carried
         if tries is not None:
-            jumps, key_tries = tries
-            jumped = partial(_jumped, random.fold_in(key_tries, number), jumps, potential_and_grad)
+            jumps, key = tries
+            jumped = partial(_jumped, fold_in(key, number), jumps, steps.potential_and_grad)
             # The same for all chains, so that what is not tried costs nothing.
-            tried = carry[0], counts
+            tried = state, counts
             state, counts = lax.cond(jumps.due(number), jumped, lambda x: x, tried)
-            carry = state, *carry[1:]
-        next_keys = partial(after, number)
-        pairs = keys_of(key, number)
-        scan, keys = scan_of(ahead, pairs, next_keys, length.steps)
-        if draw is not None:
-            # For all moves of the stretch together.
-            moves = jax.vmap(draw, (0, None))(pairs[:, 0], carry[0])
-            keys = (moves, pairs[:, 1]) if ahead is None else keys._replace(moves=moves)
-        carry, seen = scan(move, carry, (keys, inputs_of(number)))
-        energy = seen.potential_energy
+        if sampler.stretches is not None:
+            state = sampler.stretches.begin(state)
+        state, (draws, noise) = steps.stretch(number, state, sampler.draw)
+        if sampler.stretches is not None:
+            state = sampler.stretches.end(state, draws, noise)
+        energy = draws.potential_energy
         energies = jnp.minimum(low, energy.min(0)), jnp.maximum(high, energy.max(0))
         if trace is not None:
-            first = number * length.steps
+            first = number * steps.length.steps
             put = partial(lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
-            trace = jax.tree.map(put, trace, seen)
-        return carry, energies, trace, counts
+            trace = jax.tree.map(put, trace, _traced((draws, noise)))
+        return state, offered(number, chosen, draws), energies, trace, counts
 
-    nothing = jnp.full_like(like.potential_energy, jnp.inf)
     trace = None
-    if traced is not None:
-        trace = jax.tree.map(lambda x: jnp.zeros((traced, *x.shape), x.dtype), like)
-    begin = carry, (nothing, -nothing), trace, None if tries is None else tries[0].counts
-    if isinstance(length.stretches, int) and length.stretches == 1:
+    if room is not None:
+        like, most = room
+        trace = jax.tree.map(lambda x: jnp.zeros((most, *x.shape), x.dtype), like)
+    energy = jnp.full_like(sampler.observe(state).potential_energy, jnp.inf)
+    begin = state, chosen, (energy, -energy), trace, None if tries is None else tries[0].counts
+    stretches = steps.length.stretches
+    if isinstance(stretches, int) and stretches == 1:
         # A loop of one round would cost a tenth of ten steps.
         return stretch(0, begin)
-    return lax.fori_loop(0, length.stretches, stretch, begin)
+    return lax.fori_loop(0, stretches, stretch, begin)
 
 
 def _jumped(
@@ -268,7 +288,7 @@ def _jumped(
 ) -> tuple[Any, JumpCounts]:
     """The state after a try to jump, and the tries so far."""
     state, counts = tried
-    state, more = jumps.jump(random.split(key), state, potential_and_grad)
+    state, more = jumps.jump(split(key, 2), state, potential_and_grad)
     return state, jax.tree.map(jnp.add, counts, more)
 
 
@@ -279,5 +299,6 @@ def _ahead_of(ahead: Ahead | None, sampler: Sampler) -> Ahead | None:
     return ahead.of_several(sampler.energy_keys)
 
 
-def _traced(state: Any, record: Any) -> Trace:
-    return Trace(record.potential_energy, record.log_weight, state.chain.energy_noise)
+def _traced(seen: tuple[Any, jax.Array]) -> Trace:
+    draws, noise = seen
+    return Trace(draws.potential_energy, draws.log_weight, noise)

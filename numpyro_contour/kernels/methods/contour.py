@@ -187,6 +187,7 @@ class Contour(Method):
             self.rho,
             self.theta,
             self.chains,
+            in_stretches=self.random_field != "penalized" and self.chains is None,
         )
 
     def end_warmup_draw(

@@ -40,6 +40,8 @@ _AT_ONCE = 2**26
 # Steps of which a draw is a multiple, where they are found. A try to jump on noisy energies takes
 # eight minibatches, and rows on disk are read some steps ahead.
 _UNIT, _UNIT_OF_NOISY, _UNIT_ON_DISK = 5, 20, 50
+# The most steps that are made before theta learns from them.
+_MOST_AT_ONCE = 10
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class ChainDraws:
         if self.rows_ahead is not None:
             return _UNIT_ON_DISK
         return _UNIT if self.exact else _UNIT_OF_NOISY
+
+    @property
+    def most_at_once(self) -> int:
+        """The most steps of a stretch, in which theta stays as it is."""
+        return _UNIT_ON_DISK if self.rows_ahead is not None else _MOST_AT_ONCE
 
     @cached_property
     def rows_ahead(self) -> RowsAhead | None:

@@ -90,22 +90,26 @@ class Jumping(NamedTuple):
     due: Callable[[Any], jax.Array]
 
 
-def stretches_of(unit: int, share: float) -> tuple[int, int]:
+def stretches_of(unit: int, share: float, most: int) -> tuple[int, int]:
     """The steps of a stretch, and how many stretches there are for each try.
 
-    There are as many in a unit as divide it into equal ones and come next to the tries that are
-    due in it; or one, and a try in every so many.
+    Tries divide a unit into equal parts, and come next to those that are due in it; or there is
+    one in every so many units. Stretches divide these parts.
 
     Args:
         unit: steps of which every draw is a multiple.
         share: tries for each step, above 0.
+        most: the most steps of a stretch.
     """
     aim = unit * share
-    number = min(
-        (n for n in range(1, unit + 1) if unit % n == 0),
-        key=lambda n: abs(math.log(n / max(aim, 1.0))),
-    )
-    return unit // number, max(1, round(1 / aim))
+    tries = min(_divisors(unit), key=lambda n: abs(math.log(n / max(aim, 1.0))))
+    part = unit // tries
+    stretch = max(n for n in _divisors(part) if n <= max(most, 1))
+    return stretch, part // stretch * max(1, round(1 / aim))
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
 
 
 def jumps_of_a_draw(found: FoundModes, steps: jax.Array, stretch: int, every: int) -> Jumping:

@@ -169,7 +169,7 @@ class Plan:
         return max((i for i, other in enumerate(self.stages) if other is stage), default=-1)
 
     def pace(self, number: int, draws: int) -> tuple[int, int, int]:
-        """The length of a warm-up in which a stage takes so many draws, and where it begins and ends.
+        """The length of a warm-up whose stage takes so many draws, and where that begins and ends.
 
         Args:
             number: of the stage.

@@ -12,7 +12,7 @@ from numpyro_contour import EnergyPartition, robbins_monro
 from numpyro_contour.core.diffusions import langevin, leapfrog, underdamped
 from numpyro_contour.core.samplers.contour import contour
 from numpyro_contour.core.samplers.jumps import MINIBATCHES, jumps, no_counts
-from numpyro_contour.core.samplers.known_modes import image, no_modes
+from numpyro_contour.core.samplers.known_modes import image, no_modes, place_of, taken
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.core.samplers.window import Jumps, Length, run_window
 from numpyro_contour.schedules import Constant
@@ -87,6 +87,11 @@ def flattened(sampler):
     return exact * np.exp(-np.asarray(log_flattening, np.float64))
 
 
+def way(uniforms, known, x):
+    place = place_of(known, x)
+    return taken(known, place, image(uniforms, known, place))
+
+
 @pytest.mark.parametrize("name", [in_second_tier("plain"), "contour"])
 def test_jumps_leave_the_law_as_it_is(name):
     sampler, parts = sampler_of(name)
@@ -159,16 +164,16 @@ def test_a_map_has_the_determinant_and_the_way_back_that_it_says():
     for number in range(60):
         uniforms = jnp.asarray(rng.random(3))
         x = known.mean[number % 3] + jnp.asarray(rng.standard_normal(2))
-        to = image(uniforms, known, x)
+        to = way(uniforms, known, x)
         i, j = int(jnp.argmax(to.origin)), int(jnp.argmax(to.target))
         tried[i, j] += 1
         if not to.returns:
             continue
         back = uniforms.at[i].set(1 - 1e-7)
-        home = image(back, known, to.position)
+        home = way(back, known, to.position)
         np.testing.assert_allclose(home.position, x, atol=1e-4)
         np.testing.assert_allclose(home.log_factor, -to.log_factor, atol=1e-4)
-        moved = lambda x, uniforms: image(uniforms, known, x).position
+        moved = lambda x, uniforms: way(uniforms, known, x).position
         volume = jnp.linalg.slogdet(jax.jacobian(moved)(x, uniforms))
         ways = np.log(share[i] / (1 - share[j])) - np.log(share[j] / (1 - share[i]))
         np.testing.assert_allclose(to.log_factor, volume[1] + ways, atol=1e-4)

@@ -9,7 +9,14 @@ from scipy import stats
 
 from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.samplers.jumps import jumps
-from numpyro_contour.core.samplers.known_modes import LEAST_MODES, moved_coordinate, no_modes, sides
+from numpyro_contour.core.samplers.known_modes import (
+    LEAST_MODES,
+    moved_coordinate,
+    no_modes,
+    place_of,
+    sides,
+    taken,
+)
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.schedules import Constant
 
@@ -95,10 +102,15 @@ def test_tries_of_one_coordinate_leave_the_law_and_reach_what_no_list_has(dense)
     assert arrived.mean() > 0.01
 
 
+def way(uniforms, known, x):
+    place = place_of(known, x)
+    return taken(known, place, moved_coordinate(uniforms, known, sides(known), place))
+
+
 def test_a_coordinate_comes_back_the_way_it_went_and_has_the_determinant_it_says():
     rng = np.random.default_rng(1)
     known = modes()
-    image = jax.jit(lambda uniforms, x: moved_coordinate(uniforms, known, sides(known), x))
+    image = jax.jit(lambda uniforms, x: way(uniforms, known, x))
     slopes = jax.jit(jax.jacobian(lambda x, uniforms: image(uniforms, x).position))
     moves = 0
     for x in samples(60):
@@ -124,9 +136,7 @@ def test_fewer_modes_have_no_combinations():
     assert three.known.sum() == LEAST_MODES - 1
     uniforms = random.uniform(random.key(0), (40, KNOWN + 1 + 2))
     positions = jnp.asarray(samples(40), jnp.float32)
-    returns = lambda known: jax.vmap(
-        lambda u, x: moved_coordinate(u, known, sides(known), x).returns
-    )
+    returns = lambda known: jax.vmap(lambda u, x: way(u, known, x).returns)
     assert returns(known)(uniforms, positions).sum() > 5
     assert not returns(three)(uniforms, positions).any()
 
@@ -137,7 +147,7 @@ def test_a_coordinate_in_which_one_mode_differs_is_moved_as_often_as_others():
     known = known._replace(known=jnp.ones(4, bool), mean=jnp.asarray(means, jnp.float32))
     uniforms = random.uniform(random.key(2), (4000, 4 + 3))
     start = jnp.array([0.1, 0.1, 0.1])
-    image = jax.vmap(lambda u: moved_coordinate(u, known, sides(known), start))
+    image = jax.vmap(lambda u: way(u, known, start))
     changed = np.abs(np.asarray(image(uniforms).position) - start) > 1e-6
     # In the third they are too near to each other to be modes.
     assert changed[:, 2].sum() == 0

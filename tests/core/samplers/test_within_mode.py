@@ -13,7 +13,9 @@ from numpyro_contour.core.samplers.known_modes import (
     moved_within,
     no_modes,
     of_unlike_widths,
+    place_of,
     sides,
+    taken,
 )
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.schedules import Constant
@@ -92,10 +94,15 @@ def test_tries_leave_the_law_and_cross_a_wide_mode(dense):
     assert table.pvalue > 1e-3, table.pvalue
 
 
+def way(uniforms, known, x):
+    place = place_of(known, x)
+    return taken(known, place, moved_within(uniforms, known, place))
+
+
 def test_the_way_back_is_the_opposite_scale_and_the_determinant_is_what_it_says():
     rng = np.random.default_rng(1)
     known = modes()
-    image = jax.jit(lambda uniforms, x: moved_within(uniforms, known, x))
+    image = jax.jit(lambda uniforms, x: way(uniforms, known, x))
     slopes = jax.jit(jax.jacobian(lambda x, uniforms: image(uniforms, x).position))
     moves, far = 0, []
     for x in samples(60).astype(np.float32):
@@ -120,7 +127,7 @@ def test_the_way_back_is_the_opposite_scale_and_the_determinant_is_what_it_says(
 
 def test_numbers_of_zero_and_one_are_no_trouble():
     for end in (0.0, 1.0):
-        to = moved_within(jnp.full(3, end), modes(), jnp.asarray(MEANS[1]))
+        to = way(jnp.full(3, end), modes(), jnp.asarray(MEANS[1]))
         assert np.isfinite([*to.position, to.log_factor]).all()
 
 
