@@ -174,10 +174,20 @@ MUTANTS = [
         "lax.psum(jnp.where(here, amount, 0.0)",
         "core/flattening",
     ),
+    Mutant("update_theta_by", "decay - theta.log_theta", "-theta.log_theta", "core/flattening"),
+    Mutant("update_theta_by", "jnp.cumsum(-jnp.log1p", "jnp.sum(-jnp.log1p", "core/flattening"),
     Mutant("learn_together", "lost = lax.pmean(", "lost = lax.psum(", "core/flattening"),
     Mutant("learn_together", "amount + penalty, 0.0", "amount, 0.0", "core/flattening"),
     Mutant("learn_together", "lax.pmax(", "lax.pmin(", "core/flattening"),
     Mutant("learn", "if chains is not None:", "if chains is None and False:", "core/flattening"),
+    # how many steps a draw takes
+    Mutant("by_correlation", "/ (2 * jnp", "/ (jnp", "warmup/test_draw_length.py"),
+    Mutant("by_correlation", "-1.0, 1.0)", "-9.0, 9.0)", "warmup/test_draw_length.py"),
+    Mutant("by_correlation", "chosen**2", "chosen", "warmup/test_draw_length.py"),
+    Mutant("by_relaxation", "TIMES * jnp", "9 * jnp", "warmup/test_draw_length.py"),
+    Mutant("AllChains.mixed", "given, DRAWS)", "given, 10**6)", "warmup/test_draw_length.py"),
+    Mutant("slowest", "jnp.min(jnp", "jnp.max(jnp", "warmup/test_draw_length.py"),
+    Mutant("_paced", "min(draws, math", "max(draws, math", "warmup/test_draw_length.py"),
     # core/samplers
     Mutant(
         "image",
@@ -306,12 +316,8 @@ MUTANTS = [
         "core/samplers/test_adjusted.py",
     ),
     Mutant("update_guard", "guard.step_scale * 0.5", "guard.step_scale", "core/samplers"),
-    Mutant(
-        "run_window",
-        "uniform < jnp.exp(log_chance",
-        "uniform > jnp.exp(log_chance",
-        "core/samplers",
-    ),
+    Mutant("run_window", "drawn >= shares", "drawn <= shares", "core/samplers"),
+    Mutant("run_window", "trust * log_weight", "log_weight", "core/samplers/test_window.py"),
     Mutant("run_window", "- jnp.log(length.stretches * length.steps)", "", "core/samplers"),
     Mutant("log_time_weight", "jnp.log(chain.guard.step_scale)", "0.0", "core/samplers"),
     Mutant("cyclical", "* progress) + 1", "* progress) + 2", "core/samplers"),
@@ -345,7 +351,13 @@ MUTANTS = [
     ),
     Mutant("walk", "at[0], at[-1]", "at[-1], at[0]", "core/samplers/test_walkers.py"),
     Mutant("energy_noise_of_move", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"),
-    Mutant("contour", "drift.gradient_multiplier,", "1.0,", "core/samplers"),
+    Mutant("contour", "return psi.gradient_multiplier, psi", "return 1.0, psi", "core/samplers"),
+    Mutant(
+        "contour",
+        "multiplier, bound = state.gradient_multiplier,",
+        "multiplier, bound = 1.0,",
+        "core/samplers",
+    ),
     Mutant("contour", "*visited, rho, chains", "*visited, rho", "core/flattening"),
     Mutant("climbing", "xi**2 - back**2", "xi**2", "core/samplers"),
     Mutant(
@@ -972,8 +984,8 @@ MUTANTS = [
     ),
     Mutant(
         "_ended",
-        "jnp.full_like(warmup.idle, num_warmup)",
-        "jnp.full_like(warmup.idle, 0)",
+        "of_all(length), of_all(num_warmup)",
+        "of_all(length), of_all(0)",
         "warmup/test_host_warmup.py",
     ),
     Mutant(

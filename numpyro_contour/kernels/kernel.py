@@ -58,7 +58,7 @@ from numpyro_contour.warmup.search import Beginning, beginning, begun_in_modes, 
 from numpyro_contour.warmup.traced import drawn
 
 # Attributes that hold programs, which are not pickled.
-_PROGRAMS = ("_start", "_starts_on_host", "_warm_up", "_finds")
+_PROGRAMS = ("_start", "_starts_on_host", "_warm_up", "_sites", "_finds")
 
 
 class Kernel(MCMCKernel):
@@ -136,6 +136,7 @@ class Kernel(MCMCKernel):
         self._start = JittedOnData(self._start_chains, quickly=True)
         self._starts_on_host = CompiledOnData(self._start_chains)
         self._warm_up = HostWarmup(self.parts)
+        self._sites = JittedOnData(self._sites_of)
         self._finds = search_program(self.parts.source)
 
     @property
@@ -423,9 +424,19 @@ class Kernel(MCMCKernel):
         if self.parts.source.model is None:
             return lambda z: z
         potential = self.model_potential(model_args, model_kwargs)
-        of_one = partial(on_operands, constrained, potential)
-        # NumPyro also calls it outside of its program, where each operation would be compiled.
-        return jax.jit(partial(of_sites, of_one, potential.latent))
+        constrain = partial(of_sites, partial(on_operands, constrained, potential))
+
+        def of_one(z: Any) -> Any:
+            if is_tracing():
+                return constrain(potential.latent, z)
+            # NumPyro also calls it outside of its program, where each operation would be compiled.
+            return self._sites(z, None, model_args, {} if model_kwargs is None else model_kwargs)
+
+        return of_one
+
+    def _sites_of(self, z: Any, _: Any, model_args: tuple, model_kwargs: dict) -> Any:
+        potential = self.model_potential(model_args, model_kwargs)
+        return of_sites(partial(constrained, potential), potential.latent, z)
 
     def refresh(self, state: Any, model_args: tuple, model_kwargs: dict | None) -> Any:
         """The state with energy and gradient at its position by the given arguments.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from numpyro_contour.core.arrays.random_bits import bits, normal
+from numpyro_contour.core.arrays.random_bits import bits, fold_in, normal, split, uniform
 
 KEYS = {
     "typed": lambda: random.key(7),
@@ -24,6 +24,19 @@ def test_bits_and_normals_are_those_of_jax(kind, shape):
     theirs = jax.jit(lambda k: random.normal(k, shape, jnp.float32))(key)
     np.testing.assert_array_equal(ours, theirs)
     assert ours.dtype == jnp.float32
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_and_uniform_numbers_are_those_of_jax(kind):
+    key = KEYS[kind]()
+    data = lambda key: random.key_data(key) if key.dtype != jnp.uint32 else key
+    np.testing.assert_array_equal(data(split(key, 5)), data(random.split(key, 5)))
+    for number in (0, 7, jnp.array(2**31 - 1)):
+        np.testing.assert_array_equal(
+            data(fold_in(key, number)), data(random.fold_in(key, number))
+        )
+    ours, theirs = uniform(key, (3, 5), jnp.float32), random.uniform(key, (3, 5))
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_many_keys_at_once():

@@ -8,7 +8,15 @@ from jax import random
 from scipy.linalg import solve_discrete_lyapunov
 from tiers import in_second_tier
 
-from numpyro_contour.core.diffusions import Step, langevin, nose_hoover, rmsprop, underdamped
+from numpyro_contour.core.diffusions import (
+    Step,
+    langevin,
+    leapfrog,
+    nose_hoover,
+    rmsprop,
+    underdamped,
+    whitened,
+)
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.schedules import Constant
 
@@ -43,6 +51,29 @@ def second_moments(diffusion, step_size, gradient, size, steps=3000, chains=512,
 
     squares = np.asarray(chain(random.split(random.key(0), chains)), np.float64)
     return squares.mean(0), squares.std(0, ddof=1) / chains**0.5
+
+
+@pytest.mark.parametrize(
+    "diffusion",
+    [
+        langevin(),
+        langevin("independent"),
+        underdamped(0.7),
+        nose_hoover(0.7),
+        leapfrog(0.7),
+        leapfrog(0.0),
+        rmsprop(lambda m, c: langevin(preconditioner=m, curvature=c)),
+        whitened(langevin(), jnp.array([[1.0, 0.0], [0.5, 2.0]])),
+    ],
+)
+def test_what_is_drawn_before_a_move_is_what_it_draws_itself(diffusion):
+    x, gradient, step = normals(), normals() + 1, Step(jnp.array(0.1), jnp.array(1.0))
+    memory = diffusion.init(random.key(1), x)
+    noise = diffusion.draw(KEY, x)
+    ahead, itself = (diffusion.propose(by, x, memory, gradient, step) for by in (noise, KEY))
+    jax.tree.map(np.testing.assert_array_equal, ahead, itself)
+    other = diffusion.propose(random.key(9), x, memory, gradient, step)
+    assert not np.array_equal(other.position, itself.position)
 
 
 @pytest.mark.parametrize("noise", ["averaged", "independent"])

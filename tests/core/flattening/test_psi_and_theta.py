@@ -15,7 +15,12 @@ from numpyro_contour.core.flattening.psi import (
     log_psi,
     log_psi_at_nodes,
 )
-from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, initial_theta, update_theta
+from numpyro_contour.core.flattening.theta import (
+    LOG_THETA_FLOOR,
+    initial_theta,
+    update_theta,
+    update_theta_by,
+)
 
 PARTITION = EnergyPartition(2.0, 12.0, 20)
 ROUGH = jnp.asarray(np.random.default_rng(0).normal(-8, 4, 20), jnp.float32)
@@ -175,3 +180,20 @@ def test_the_fixed_point_is_theta_star_whatever_the_shape(shape):
 def test_the_papers_field_has_another_fixed_point():
     """The check above can fail: theta(J)**zeta beside a continuous Psi is biased."""
     assert fixed_point("piecewise", Flattening(0.75, "backward", False, None)) > 0.06
+
+
+def test_steps_at_once_are_the_steps_one_after_the_other():
+    rng = np.random.default_rng(1)
+    bins, gains = rng.integers(0, 20, 60), rng.uniform(0, 0.3, 60)
+    gains[::7] = 0.0  # steps that teach nothing
+    one = several = initial_theta(20)._replace(log_theta=jax.nn.log_softmax(ROUGH))
+    with np.errstate(divide="ignore"):
+        log_gains = jnp.log(jnp.asarray(gains, jnp.float32))
+    for energy_bin, log_gain in zip(bins, log_gains):
+        one = update_theta(one, energy_bin, log_gain)
+    for first in range(0, 60, 10):
+        few = slice(first, first + 10)
+        several = update_theta_by(several, jnp.asarray(bins[few]), log_gains[few])
+    for found, expected in zip(several, one):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert several.bin_counts.sum() == 60

@@ -13,7 +13,7 @@ from numpyro_contour.core.diffusions import langevin
 from numpyro_contour.core.flattening.psi import Flattening
 from numpyro_contour.core.samplers.contour import contour
 from numpyro_contour.core.samplers.plain import plain
-from numpyro_contour.core.samplers.window import run_window
+from numpyro_contour.core.samplers.window import Length, run_window
 from numpyro_contour.examples import mixture
 from numpyro_contour.schedules import Constant
 
@@ -85,15 +85,18 @@ def test_a_correlated_gaussian(name):
 
 
 @pytest.mark.optimized
-@pytest.mark.parametrize("draw", ["reservoir", in_second_tier("last")])
-def test_contour_finds_the_mass_of_both_modes(draw):
+@pytest.mark.parametrize(
+    ("draw", "in_stretches"),
+    [("reservoir", False), ("reservoir", True), in_second_tier("last", False)],
+)
+def test_contour_finds_the_mass_of_both_modes(draw, in_stretches):
     partition = EnergyPartition(0.0, 50.0, 50)
     x, w, state = run(
-        of("contour", partition, 0.1),
+        of("contour", partition, 0.1, in_stretches=in_stretches),
         mixture.noisy_energy(),
         jnp.full(10, -6.0),
         windows=3000,
-        num_steps=100,
+        num_steps=Length(10, 10) if in_stretches else 100,
         draw=draw,
     )
     mass, error = across_chains((w * (x > mixture.DIVIDE)).mean(1))
