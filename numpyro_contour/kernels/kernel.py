@@ -247,7 +247,8 @@ class Kernel(MCMCKernel):
     ) -> Any:
         """The state after the warm-up; a batch of keys makes a batch of chains.
 
-        The host makes the warm-up here, and the draws of NumPyro's own warm-up change nothing. In a
+        The host makes the warm-up here, and of the draws of NumPyro's own warm-up the first 200 say
+        how many steps a draw takes, where that is found; the others change nothing. In a
         program that is traced, as with `chain_method="parallel"`, and as a block of
         `numpyro.infer.Gibbs` it is `first_state`, and NumPyro's draws are the warm-up.
 

@@ -38,9 +38,11 @@ class SGLD(Kernel):
         curvature_correction: whether "rmsprop" adds the drift that its dependence on the position
             asks for. Defaults to False.
         temperature: :math:`\tau \ge 0`, a number or a schedule. Defaults to 1.
-        num_steps: steps for each draw. None (default) for 1 where `step_size` is given, else for
-            100, and for 200 of contour kernels: a step is short, and a draw then stands for
-            something. `print_summary` and the progress bar tell it.
+        num_steps: steps for each draw. None (default) for 1 where `step_size` is given. Else the
+            warm-up finds how many make draws nearly independent, at most 100, and 200 of contour
+            kernels; these take the most where chains do not jump, and so do all kernels whose
+            temperature is a schedule. `print_summary`, the progress bar and the group `warmup` of
+            `to_inference_data` have what was found.
         draw: which of the `num_steps` positions becomes the draw: "reservoir" (default), one that
             is chosen in proportion to its weight and carries the mean weight of all; or "last".
         minibatch_size: None (default) for the model's own `subsample_size`; an int for its only

@@ -174,7 +174,7 @@ class AllChains:
         warmup, parts = after.warmup, self.parts
         found, given = warmup.draw_length, warmup.given[0]
         made = given - warmup.idle[0] + 1
-        number = by_correlation(found, made, self.draws.unit, parts.num_steps, parts.draw)
+        number = by_correlation(found, made, self.draws.limits, parts.draw)
         is_last = made == jnp.minimum(given, DRAWS)
         found = found._replace(number=jnp.where(is_last, number, found.number))
         return self.as_it_was(after._replace(warmup=warmup._replace(draw_length=found)))

@@ -23,7 +23,8 @@ def drawn(parts: Parts, state: Any, model_args: tuple, model_kwargs: dict) -> An
     """The state after the next draw.
 
     Where the warm-up is traced, the first draw of a run also makes what is missing of it. Where the
-    host has made it, the draws of NumPyro's warm-up change nothing.
+    host has made it, the draws of NumPyro's warm-up change nothing but the number of steps of a
+    draw, where that is found.
 
     Args:
         parts: the parts of the kernel.

@@ -10,14 +10,18 @@ from scipy.signal import lfilter
 from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD, to_inference_data, weighted_samples
+from numpyro_contour.kernels.parts.draws import ChainDraws
 from numpyro_contour.warmup.stages.draw_length import (
     DRAWS,
     DrawLength,
+    Limits,
     by_correlation,
     by_relaxation,
     no_draws,
     with_draw,
 )
+
+LIMITS = Limits(5, 5, 200)
 
 
 def paths(times, steps, chains=4, seed=0):
@@ -52,7 +56,7 @@ def test_the_slowest_coordinate_decides(slowest, draw):
         which = np.random.default_rng(1).integers(steps, size=(4, DRAWS))
         draws = np.take_along_axis(chain, which[..., None, None], 2)[:, :, 0]
     found = DrawLength(jnp.full((4,), steps), recorded(draws))
-    number = by_correlation(found, jnp.asarray(DRAWS), 1, 200, draw)
+    number = by_correlation(found, jnp.asarray(DRAWS), Limits(1, 1, 200), draw)
     # The correlation of 800 draws has a standard error of .04 at most; clipping lowers it a little.
     assert slowest * 0.6 < int(number[0]) < slowest * 1.5
     assert (number == number[0]).all()
@@ -65,18 +69,19 @@ def test_excursions_into_a_long_tail_do_not_decide():
     )
     tailed = bulk + 12 * np.maximum(slow - 1.5, 0)
     found = DrawLength(jnp.full((4,), 20), recorded(tailed[..., None]))
-    assert 5 <= int(by_correlation(found, jnp.asarray(DRAWS), 5, 200, "last")[0]) <= 40
+    assert 5 <= int(by_correlation(found, jnp.asarray(DRAWS), LIMITS, "last")[0]) <= 40
 
 
 def test_few_draws_are_not_believed_and_a_constant_coordinate_says_nothing():
     found = DrawLength(jnp.full((4,), 35), recorded(np.zeros((4, DRAWS, 2))))
-    assert (by_correlation(found, jnp.asarray(DRAWS), 5, 200, "last") == 5).all()
-    assert (by_correlation(found, jnp.asarray(20), 5, 200, "last") == 35).all()
+    assert (by_correlation(found, jnp.asarray(DRAWS), LIMITS, "last") == 5).all()
+    assert (by_correlation(found, jnp.asarray(20), LIMITS, "last") == 35).all()
 
 
 def test_relaxation_times_are_rounded_up_to_the_unit_and_bounded():
     times = jnp.array([0.3, 11.0, 1e9, jnp.inf, jnp.nan])
-    assert by_relaxation(times, 5, 200).tolist() == [5, 15, 200, 200, 200]
+    assert by_relaxation(times, LIMITS).tolist() == [5, 15, 200, 200, 200]
+    assert by_relaxation(times, Limits(20, 50, 200)).tolist() == [60, 60, 200, 200, 200]
 
 
 def normal(x, variances=(1.0, 9.0)):
@@ -163,3 +168,14 @@ def test_where_the_warmup_is_traced_its_relaxation_times_decide():
     assert (number <= 40).all()
     after = jax.jit(lambda state: kernel.sample(state, (), {}))(state)
     assert (after.sampler.chain.steps - state.sampler.chain.steps == number.max()).all()
+
+
+def test_a_weight_over_all_rows_costs_no_more_than_its_draw():
+    y = models.normal_data()
+    model = lambda y: models.normal(y)
+    for kernel, passes in ((ContourSGLD(model), True), (SGLD(model), False)):
+        potential = kernel.model_potential((y,), {})
+        ((rows, taken),) = potential.plates.sizes.values()
+        limits = ChainDraws(kernel.parts, potential).limits
+        assert limits.least == (-(-rows // taken) if passes else limits.unit)
+    assert rows > 2 * taken

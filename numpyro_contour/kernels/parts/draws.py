@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ from numpyro_contour.models.coordinates import decentred, scales_of
 from numpyro_contour.models.model_potential import ModelPotential
 from numpyro_contour.models.rows_ahead import RowsAhead, rows_ahead
 from numpyro_contour.modes.found_modes import slots
-from numpyro_contour.warmup.stages.draw_length import DrawLength, by_relaxation, with_draw
+from numpyro_contour.warmup.stages.draw_length import DrawLength, Limits, by_relaxation, with_draw
 from numpyro_contour.warmup.stages.moments import add_draw
 from numpyro_contour.warmup.stages.plan import Plan
 from numpyro_contour.warmup.stages.relaxation_times import slowest
@@ -67,6 +68,19 @@ class ChainDraws:
         if self.rows_ahead is not None:
             return _UNIT_ON_DISK
         return _UNIT if self.exact else _UNIT_OF_NOISY
+
+    @property
+    def limits(self) -> Limits:
+        """What the steps of a draw have to be, where they are found.
+
+        The weight of a draw takes the energy of all rows, which is to cost no more than the draw.
+        """
+        unit, most = self.unit, self.parts.num_steps
+        if self.exact or self.parts.method.flattening is None or self.potential is None:
+            return Limits(unit, unit, most)
+        sizes = self.potential.plates.sizes.values()
+        passes = max((rows / taken for rows, taken in sizes), default=1.0)
+        return Limits(unit, min(math.ceil(passes), most), most)
 
     @property
     def most_at_once(self) -> int:
@@ -261,7 +275,7 @@ class ChainDraws:
         temperature = parts.temperature(warmup.gain_origin)
         found = parts.scaling.found_step(parts.moves, tuning, temperature)
         time = slowest(tuning, temperature, found.reach, found.fastest)
-        number = by_relaxation(time, self.unit, parts.num_steps)
+        number = by_relaxation(time, self.limits)
         number = jnp.where(here.ends, number, length.number)
         return warmup._replace(draw_length=length._replace(number=number))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -32,10 +33,22 @@ class DrawLength(NamedTuple):
     draws: Any = ()
 
 
-def by_relaxation(relaxation: jax.Array, unit: int, most: int) -> jax.Array:
+class Limits(NamedTuple):
+    """What a number of steps has to be."""
+
+    #: it is a multiple of this
+    unit: int
+    #: the fewest, and the most
+    least: int
+    most: int
+
+
+def by_relaxation(relaxation: jax.Array, limits: Limits) -> jax.Array:
     """The steps of a draw by the relaxation time of the slowest coordinate, in steps."""
-    units = jnp.ceil(TIMES * jnp.nan_to_num(relaxation, nan=jnp.inf, posinf=1.0 * most) / unit)
-    return (unit * jnp.clip(units, 1, most // unit)).astype(jnp.int32)
+    unit, least, most = limits
+    time = jnp.nan_to_num(relaxation, nan=jnp.inf, posinf=1.0 * most)
+    units = jnp.clip(jnp.ceil(TIMES * time / unit), math.ceil(least / unit), most // unit)
+    return (unit * units).astype(jnp.int32)
 
 
 def no_draws(size: int) -> np.ndarray:
@@ -58,9 +71,7 @@ def with_draw(
     return draws.at[number].set(jnp.append(position[some], energy).astype(draws.dtype))
 
 
-def by_correlation(
-    found: DrawLength, number: jax.Array, unit: int, most: int, draw: str
-) -> jax.Array:
+def by_correlation(found: DrawLength, number: jax.Array, limits: Limits, draw: str) -> jax.Array:
     r"""The steps of a draw by the correlation of successive ones, the same for all chains.
 
     A coordinate that forgets its place at a rate :math:`1 / T` has a correlation of
@@ -76,8 +87,7 @@ def by_correlation(
     Args:
         found: of all chains, with a leading axis.
         number: how many draws there are of each chain.
-        unit: steps of which a draw is a multiple.
-        most: the most steps.
+        limits: what the steps have to be.
         draw: "reservoir" or "last", as for `run_window`.
 
     Returns:
@@ -99,7 +109,7 @@ def by_correlation(
     chosen = -np.expm1(-_TIMES) / _TIMES
     of_windows = np.exp(-_TIMES) if draw == "last" else chosen**2
     times = jnp.interp(correlation, of_windows[::-1], _TIMES[::-1])
-    measured = by_relaxation(jnp.max(found.number) / times, unit, most)
+    measured = by_relaxation(jnp.max(found.number) / times, limits)
     return jnp.where(count >= _FEWEST, measured, found.number)
 
 

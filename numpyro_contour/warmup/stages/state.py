@@ -78,7 +78,8 @@ class Warmup(NamedTuple):
     taken_from: jax.Array
     #: steps of the chain whose drift was clipped, up to the last draw of the kernel's sampler
     clipped: jax.Array
-    #: draws of NumPyro's warm-up to come, which change nothing where the host has made the warm-up;
+    #: draws of NumPyro's warm-up to come, where the host has made the warm-up: they change nothing
+    #: but the number of steps of a draw;
     #: below 0 in its stages, and once draws are kept
     idle: jax.Array
     #: the anchors of the control variate, () where there are none

@@ -32,9 +32,7 @@ def test_keys_and_uniform_numbers_are_those_of_jax(kind):
     data = lambda key: random.key_data(key) if key.dtype != jnp.uint32 else key
     np.testing.assert_array_equal(data(split(key, 5)), data(random.split(key, 5)))
     for number in (0, 7, jnp.array(2**31 - 1)):
-        np.testing.assert_array_equal(
-            data(fold_in(key, number)), data(random.fold_in(key, number))
-        )
+        np.testing.assert_array_equal(data(fold_in(key, number)), data(random.fold_in(key, number)))
     ours, theirs = uniform(key, (3, 5), jnp.float32), random.uniform(key, (3, 5))
     np.testing.assert_array_equal(ours, theirs)
 
