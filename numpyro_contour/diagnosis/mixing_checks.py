@@ -42,10 +42,22 @@ def length(evidence: Evidence) -> list[Verdict]:
     least = int(np.argmin(sizes))
     words = (
         f"The chains hold {sizes[least]:.0f} independent draws of {names[worst[least]]} (limit "
-        f"{fewest}, {_FEWEST_OF_CHAIN} a chain)."
+        f"{fewest}, {_FEWEST_OF_CHAIN} a chain).{_cut_off(evidence)}"
     )
     advice = "Run longer: raise `num_samples`, or `num_steps`."
     return [verdict(name, sizes[least], fewest, sizes[least] < fewest, words, advice)]
+
+
+def _cut_off(evidence: Evidence) -> str:
+    """A sentence where draws would have taken more steps than the warm-up may give them."""
+    group = evidence.group("warmup")
+    if group is None or "num_steps" not in group:
+        return ""
+    most = int(group.attrs["most_steps_a_draw"])
+    found = int(group["num_steps"].values.max())
+    if found < most:
+        return ""
+    return f" A draw takes {most} steps, the most that the warm-up gives it."
 
 
 def trips(evidence: Evidence) -> list[Verdict]:

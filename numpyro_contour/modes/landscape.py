@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -44,12 +45,13 @@ class Landscape:
         size: the number of coordinates d.
         epsilon: the relative rounding error of energies.
         gradients: evaluations of energy and gradient so far.
+        seconds: the time that these took.
     """
 
     def __init__(self, program: Callable, size: int, lanes: int):
         self._program, self._lanes = program, lanes
         self.size = size
-        self.gradients = 0
+        self.gradients, self.seconds = 0, 0.0
         self._dtype = jnp.result_type(float)
         self.epsilon = float(jnp.finfo(self._dtype).eps)
 
@@ -68,12 +70,13 @@ class Landscape:
         if not len(starts):
             blank = np.empty((0, self.size))
             return Places(blank, np.empty(0), blank, blank, np.empty(0, bool))
-        for begin in range(0, len(starts), self._lanes):
-            part = starts[begin : begin + self._lanes]
+        for first in range(0, len(starts), self._lanes):
+            part = starts[first : first + self._lanes]
             # The last part is filled up: another shape would be compiled separately.
             filled = np.concatenate([part, np.repeat(part[:1], self._lanes - len(part), 0)])
-            ends = self._program(filled, np.int32(most))
-            *found, evaluations = jax.device_get(tuple(ends))
+            begin = time.perf_counter()
+            *found, evaluations = jax.device_get(tuple(self._program(filled, np.int32(most))))
+            self.seconds += time.perf_counter() - begin
             self.gradients += len(part) * int(evaluations)
             parts.append([x[: len(part)] for x in found])
         *numbers, rests = [np.concatenate(each) for each in zip(*parts)]

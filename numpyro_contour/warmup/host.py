@@ -14,6 +14,7 @@ from jax import lax
 from numpyro.util import is_prng_key
 from tqdm.auto import tqdm
 
+from numpyro_contour.checks import warn_user
 from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.arrays.hosts import everywhere
 from numpyro_contour.kernels.parts.parts import Parts
@@ -21,10 +22,13 @@ from numpyro_contour.kernels.parts.progress_text import warmup_text
 from numpyro_contour.models.compiled_on_data import CompiledOnData
 from numpyro_contour.warmup.all_chains import AllChains
 from numpyro_contour.warmup.search import Beginning, begun_in_modes
-from numpyro_contour.warmup.stages.draw_length import no_draws
+from numpyro_contour.warmup.stages.draw_length import DRAWS, no_draws
 from numpyro_contour.warmup.stages.plan import TUNE, Plan, Stage
 from numpyro_contour.warmup.stages.state import without_descent, without_scratch
 
+# What a run is taken to be: draws after the warm-up, the fewest steps of each that are found, and
+# the minutes from which on it is long.
+_A_RUN, _FEWEST_STEPS, _LONG = 1_000, 5, 10.0
 # Relaxation times for each row of a matrix that is estimated from a stage.
 _TIMES_OF_A_ROW = 10
 
@@ -95,6 +99,8 @@ class HostWarmup:
             state, search = begun_in_modes(begins, state)
         if search is not None:
             run = in_modes
+            if not anchors:  # else a step takes a minibatch, and not all rows
+                warn_of_long(self._parts, state, num_warmup, search.seconds_a_gradient)
             if anchors:
                 at = state.sampler.chain.position, np.bool_(True)
                 state, _ = run.begin("anchor", False)(state, at)
@@ -197,6 +203,38 @@ def _taken(name: str, state: Any) -> Any:
     if name == "anchor":
         return state.sampler.chain.position, np.bool_(False)
     return np.int32(0), np.bool_(False)
+
+
+def warn_of_long(parts: Parts, state: Any, num_warmup: int, seconds: float) -> None:
+    """Say how long a run is going to take at least, where that is more than ten minutes.
+
+    Args:
+        parts: the parts of the kernel.
+        state: the first state of one chain or of all.
+        num_warmup: draws of warm-up.
+        seconds: those of an evaluation of energy and gradient.
+
+    Warns:
+        UserWarning: it is.
+    """
+    plan = parts.plan
+    assert plan is not None
+    length, after, least = max(num_warmup, plan.least), _A_RUN, parts.num_steps
+    steps = length * least
+    if state.warmup.draw_length:
+        least = _FEWEST_STEPS
+        after += min(num_warmup, DRAWS)
+        shares = [(end - begin) * parts.num_steps for _, begin, end in _stages(plan, length)]
+        steps = sum(min(s.enough_steps, share) for s, share in zip(plan.stages, shares))
+    chains = math.prod(np.shape(state.warmup.iteration))
+    minutes = (steps + after * least) * chains * seconds / 60
+    if minutes > _LONG:
+        warn_user(
+            f"A gradient takes {1000 * seconds:.3g} ms, so that {chains} "
+            f"{'chain needs' if chains == 1 else 'chains need'} at least {minutes:.0f} minutes for "
+            f"the warm-up and {_A_RUN:,} draws. Fewer draws (`num_warmup`, `num_samples`), fewer "
+            "steps in each (`num_steps`) or minibatches (`minibatch_size`) make it shorter."
+        )
 
 
 def _paced(parts: Parts, state: Any, number: int, draws: int) -> tuple[Any, int, int]:

@@ -65,6 +65,7 @@ class ModeFinder:
             lambda starts, most: self._compiled((starts, self._like), most), self._size, self._lanes
         )
         found.at(np.zeros((1, self._size)))
+        found.gradients, found.seconds = 0, 0.0
         self.seconds["compile"] = time.perf_counter() - begin
         return found
 

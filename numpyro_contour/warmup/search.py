@@ -78,6 +78,12 @@ class HostSearch:
         return sum(self._list.counts) > _CONCLUSIVE * self._list.descents
 
     @property
+    def seconds_a_gradient(self) -> float:
+        """How long an evaluation of energy and gradient took, of many at once."""
+        landscape = self._list.landscape
+        return landscape.seconds / max(landscape.gradients, 1)
+
+    @property
     def several(self) -> bool:
         """Whether there is more than one mode to jump to."""
         return self._jumps and len(self._numbers) > 1

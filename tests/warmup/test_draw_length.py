@@ -9,8 +9,9 @@ from jax import random
 from scipy.signal import lfilter
 from tiers import in_second_tier
 
-from numpyro_contour import SGLD, ContourSGLD, to_inference_data, weighted_samples
+from numpyro_contour import SGLD, ContourSGLD, diagnose, to_inference_data, weighted_samples
 from numpyro_contour.kernels.parts.draws import ChainDraws
+from numpyro_contour.warmup.host import warn_of_long
 from numpyro_contour.warmup.stages.draw_length import (
     DRAWS,
     DrawLength,
@@ -179,3 +180,27 @@ def test_a_weight_over_all_rows_costs_no_more_than_its_draw():
         limits = ChainDraws(kernel.parts, potential).limits
         assert limits.least == (-(-rows // taken) if passes else limits.unit)
     assert rows > 2 * taken
+
+
+def test_a_run_that_will_be_long_says_so(recwarn):
+    for kernel, seconds in (
+        (SGLD(potential_fn=normal), 0.03),
+        (SGLD(potential_fn=normal, num_steps=200), 2e-3),
+    ):
+        state = kernel.first_state(random.split(random.key(0), 4), 1000, jnp.ones((4, 2)))
+        warn_of_long(kernel.parts, state, 1000, seconds / 10)
+        assert not recwarn
+        with pytest.warns(UserWarning, match=f"A gradient takes {1000 * seconds:.3g} ms.*minutes"):
+            warn_of_long(kernel.parts, state, 1000, seconds)
+
+
+def test_diagnose_says_where_the_number_was_cut_off():
+    """At 100 steps a draw 20 draws of such a valley are not 50 independent ones."""
+    valley = lambda x: 0.5 * ((x[0] - x[1]) ** 2 / 2e-4 + (x[0] + x[1]) ** 2 / 4)
+    kernel = SGLD(potential_fn=valley, preconditioner="diag")
+    idata = to_inference_data(run(kernel, warmup=100, draws=20))
+    said = lambda: " ".join(str(diagnose(idata)).split())
+    words = "A draw takes 100 steps, the most that the warm-up gives it."
+    assert words in said()
+    idata["warmup"]["num_steps"][:] = 95
+    assert words not in said()
