@@ -202,5 +202,5 @@ def test_diagnose_says_where_the_number_was_cut_off():
     said = lambda: " ".join(str(diagnose(idata)).split())
     words = "A draw takes 100 steps, the most that the warm-up gives it."
     assert words in said()
-    idata["warmup"]["num_steps"][:] = 95
+    idata["warmup"]["num_steps"].values = np.full(4, 95)
     assert words not in said()
