@@ -34,6 +34,9 @@ from numpyro_contour.warmup.stages.rescue import rescue
 from numpyro_contour.warmup.stages.steps_that_fit import suited_to_modes
 from numpyro_contour.warmup.stages.tuning import Tuning
 
+# Numbers in the positions of all steps of a stretch, which are kept until it ends.
+_AT_ONCE = 2**20
+
 #: name of the axis of the chains that run together
 CHAINS = "chains"
 
@@ -127,7 +130,9 @@ class AllChains:
         jumping: Jumping | None = None
         number = self.steps_of_a_draw(state, warms_up)
         share = self.parts.jumps.exact if self.energies.exact else self.parts.jumps.noisy
-        stretch, every = stretches_of(self.draws.unit, share or 1.0, self.draws.most_at_once)
+        # Of large positions as many at once as there is room for.
+        at_once = min(self.draws.most_at_once, _AT_ONCE // state.sampler.chain.position.size)
+        stretch, every = stretches_of(self.draws.unit, share or 1.0, at_once)
         if self.known and self.several:
             if not self.energies.exact:
                 telling = self.estimator(tells_noise=True)

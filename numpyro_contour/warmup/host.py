@@ -93,9 +93,8 @@ class HostWarmup:
         run, search, every = _Programs(self._programs, state, data), None, 0
         if begins is not None:
             # Those of the next stages are traced while that of the search is compiled.
+            self.begin(state, *data)
             in_modes = _Programs(self._programs, without_descent(state), data, exact=not anchors)
-            for name in ("measure", *(("anchor", "follow") if anchors else ())):
-                in_modes.begin(name, False)
             state, search = begun_in_modes(begins, state)
         if search is not None:
             run = in_modes
