@@ -48,7 +48,7 @@ ROOMS = {
     "warmup": (
         "arviz",
         "kernels.parts energies models models.disk warmup.stages modes core.samplers "
-        "core.arrays schedules",
+        "core.arrays schedules checks",
     ),
     "kernels": (
         "arviz",
