@@ -202,7 +202,6 @@ MUTANTS = [
         "towards = modes.log_volume",
         "core/samplers/test_known_modes.py",
     ),
-    Mutant("image", "jnp.sum(modes.known) > 1)", "True)", "core/samplers/test_known_modes.py"),
     Mutant("taken", "returns & (found == target)", "returns", "core/samplers/test_known_modes.py"),
     Mutant(
         "image",
@@ -359,7 +358,12 @@ MUTANTS = [
         "multiplier, bound = 1.0,",
         "core/samplers",
     ),
-    Mutant("contour", "*visited, rho, chains", "*visited, rho", "core/flattening"),
+    Mutant(
+        "_Visits.of_step",
+        "*visited, self.rho, self.chains",
+        "*visited, self.rho",
+        "core/flattening",
+    ),
     Mutant("climbing", "xi**2 - back**2", "xi**2", "core/samplers"),
     Mutant(
         "update_steps",

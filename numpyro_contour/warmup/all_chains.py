@@ -171,7 +171,7 @@ class AllChains:
         return self.lift(self.draws.end_kept_draw)(state)
 
     def mixed(self, state: Any) -> Any:
-        """The states after a draw of NumPyro's warm-up that tells how fast draws forget.
+        """The states after a draw of NumPyro's warm-up in which correlations are measured.
 
         The last of them decides how many steps a draw takes.
         """

@@ -38,7 +38,7 @@ def energy(x):
     [("SGLD", 100), ("SGHMC", 100), ("ReplicaExchangeSGLD", 100), ("ContourSGLD", 200)],
 )
 def test_a_draw_stands_for_something_where_nothing_is_said(name, steps):
-    """At most so many steps are found."""
+    """The most steps that are found."""
     kernel = getattr(numpyro_contour, name)
     found = kernel(potential_fn=energy)
     assert found.settings["num_steps"] == "tuned"

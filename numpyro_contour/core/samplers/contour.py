@@ -88,6 +88,99 @@ class ContourSamplerState(NamedTuple):
     log_normaliser: jax.Array
 
 
+class _AtEnergy(NamedTuple):
+    """What theta makes of a potential energy."""
+
+    psi: LogPsi
+    #: the bin, from 0
+    energy_bin: jax.Array
+    #: log of the weight and of the field, as `log_flattening` and `log_field` have them
+    log_flattening: jax.Array
+    log_field: jax.Array
+
+
+class _ByTheta(NamedTuple):
+    """How theta flattens."""
+
+    temperature: Schedule
+    flattening: Flattening
+    random_field: str
+    weight: str
+
+    def at(self, state: ContourSamplerState, energy: jax.Array, count: jax.Array) -> _AtEnergy:
+        """What the theta of a state makes of an energy after a number of steps."""
+        theta, partition, temperature = state.theta, state.partition, self.temperature(count)
+        psi = log_psi(theta.log_theta, energy, partition, temperature, self.flattening)
+        energy_bin = partition.index(energy)
+        by_bin = psi, energy_bin, self.flattening
+        return _AtEnergy(
+            psi,
+            energy_bin,
+            log_flattening(theta, *by_bin, self.weight),
+            log_field(self.random_field, theta, *by_bin),
+        )
+
+
+class _Visits(NamedTuple):
+    """What theta learns from the bins that a chain visits. A known theta only counts them."""
+
+    gain: Schedule
+    random_field: str
+    is_known: bool
+    noise_limit: float | None
+    rho: float
+    chains: str | None
+
+    def log_gain(self, count: jax.Array, moved: jax.Array, noise: jax.Array) -> jax.Array:
+        """Log of the gain of a step, -inf if theta learns nothing from it."""
+        # A refused attempt takes no time.
+        learns = moved if self.noise_limit is None else moved & (noise <= self.noise_limit)
+        return jnp.where(learns, jnp.log(self.gain(count)), -jnp.inf)
+
+    def of_step(
+        self, theta: ThetaState, energy_bin: jax.Array, log_shared: jax.Array, chain: Chain
+    ) -> ThetaState:
+        """Theta after a step."""
+        if self.is_known:
+            return count_visit(theta, energy_bin)
+        log_omega = self.log_gain(chain.steps, chain.accepted, chain.energy_noise)
+        visited = energy_bin, log_omega, log_shared
+        return learn(self.random_field, theta, *visited, self.rho, self.chains)
+
+    def of_stretch(
+        self,
+        theta: ThetaState,
+        energy_bins: jax.Array,
+        log_shared: jax.Array,
+        counts: jax.Array,
+        moved: jax.Array,
+        noise: jax.Array,
+    ) -> ThetaState:
+        """Theta after a stretch of steps; of each of these the arguments of `of_step`, (steps,)."""
+        log_omega = jax.vmap(self.log_gain)(counts, moved & (not self.is_known), noise)
+        return update_theta_by(theta, energy_bins, log_omega + log_shared)
+
+
+def _first_state(
+    chain: Chain, theta: ThetaState, partition: EnergyPartition
+) -> ContourSamplerState:
+    """The state before the first step, without what theta makes of its energy."""
+    dtype = jnp.result_type(float)
+    zero, count = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
+    return ContourSamplerState(
+        chain=chain,
+        theta=theta,
+        partition=jax.tree.map(lambda edge: jnp.asarray(edge, dtype), partition),
+        energy_bin=count,
+        gradient_multiplier=zero,
+        log_flattening=zero,
+        bounded=count,
+        energy_noise=zero,
+        mean_theta=initial_mean_theta(theta.log_theta),
+        log_normaliser=zero,
+    )
+
+
 def contour(
     diffusion: Diffusion,
     step_size: Schedule,
@@ -171,28 +264,24 @@ def contour(
     checks.one_of("weight", weight, WEIGHTS)
     first_theta = initial_theta(partition.num_bins, theta)
 
-    def psi_at(state: ContourSamplerState, energy: jax.Array, count: jax.Array) -> LogPsi:
-        return log_psi(
-            state.theta.log_theta, energy, state.partition, temperature(count), flattening
-        )
+    by_theta = _ByTheta(temperature, flattening, random_field, weight)
+    visits = _Visits(gain, random_field, theta is not None, noise_limit, rho, chains)
 
     def at_chain(state: ContourSamplerState, chain: Chain) -> tuple[ContourSamplerState, jax.Array]:
         """The state with its chain at a new position, and the log field there, by the old theta."""
-        energy = chain.potential_energy
-        energy_bin = state.partition.index(energy)
-        psi = psi_at(state, energy, chain.steps)
+        here = by_theta.at(state, chain.potential_energy, chain.steps)
         state = state._replace(
             chain=chain,
-            energy_bin=energy_bin,
-            gradient_multiplier=psi.gradient_multiplier,
-            log_flattening=log_flattening(state.theta, psi, energy_bin, flattening, weight),
+            energy_bin=here.energy_bin,
+            gradient_multiplier=here.psi.gradient_multiplier,
+            log_flattening=here.log_flattening,
         )
-        return state, log_field(random_field, state.theta, psi, energy_bin, flattening)
+        return state, here.log_field
 
     def begin_stretch(state: ContourSamplerState) -> ContourSamplerState:
         """The state with the multiplier by the theta that holds in the stretch."""
-        psi = psi_at(state, state.chain.potential_energy, state.chain.steps)
-        return state._replace(gradient_multiplier=psi.gradient_multiplier)
+        here = by_theta.at(state, state.chain.potential_energy, state.chain.steps)
+        return state._replace(gradient_multiplier=here.psi.gradient_multiplier)
 
     def end_stretch(
         state: ContourSamplerState, draws: ContourDraw, noise: jax.Array
@@ -200,43 +289,16 @@ def contour(
         """The state after a stretch of steps, with what theta learns from them."""
         number = draws.energy_bin.shape[0]
         counts = state.chain.steps - number + 1 + jnp.arange(number)
-        if theta is not None:
-            log_gains = jnp.full(number, -jnp.inf, draws.log_weight.dtype)
-        else:
-            # A refused attempt stands for no time, so theta learns nothing from it.
-            learns = jnp.isfinite(draws.log_time_weight)
-            if noise_limit is not None:
-                learns &= noise <= noise_limit
-            fields = jax.vmap(partial(field_at, state))(draws.potential_energy, counts)
-            log_gains = jnp.where(learns, jnp.log(jax.vmap(gain)(counts)) + fields, -jnp.inf)
-        return state._replace(theta=update_theta_by(state.theta, draws.energy_bin, log_gains))
-
-    def field_at(state: ContourSamplerState, energy: jax.Array, count: jax.Array) -> jax.Array:
-        """The log field at an energy."""
-        psi = psi_at(state, energy, count)
-        return log_field(random_field, state.theta, psi, state.partition.index(energy), flattening)
-
-    def updated_theta(
-        before: ThetaState, moved: ContourSamplerState, log_shared: jax.Array
-    ) -> ThetaState:
-        """Theta after a step. A known theta only counts the visit."""
-        if theta is not None:
-            return count_visit(before, moved.energy_bin)
-        # A refused attempt stands for no time, so theta learns nothing from it.
-        chain = moved.chain
-        learns = chain.accepted
-        if noise_limit is not None:
-            learns &= chain.energy_noise <= noise_limit
-        log_omega = jnp.where(learns, jnp.log(gain(chain.steps)), -jnp.inf)
-        visited = before, moved.energy_bin, log_omega, log_shared
-        return learn(random_field, *visited, rho, chains)
+        fields = jax.vmap(partial(by_theta.at, state))(draws.potential_energy, counts).log_field
+        moved = jnp.isfinite(draws.log_time_weight)
+        return state._replace(
+            theta=visits.of_stretch(state.theta, draws.energy_bin, fields, counts, moved, noise)
+        )
 
     def flattening_at(state: ContourSamplerState, energy: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The log weight and the multiplier at an energy, by the theta of the step."""
-        psi = psi_at(state, energy, state.chain.steps)
-        energy_bin = state.partition.index(energy)
-        log_weight = log_flattening(state.theta, psi, energy_bin, flattening, weight)
-        return log_weight, psi.gradient_multiplier
+        here = by_theta.at(state, energy, state.chain.steps)
+        return here.log_flattening, here.psi.gradient_multiplier
 
     def multiplier_variance(state: ContourSamplerState) -> jax.Array | float:
         """The variance of the gradient multiplier that the noise of the energy causes."""
@@ -244,7 +306,7 @@ def contour(
             return 0.0
         steps = state.chain.steps
         return variance_under_noise(
-            lambda energy: psi_at(state, energy, steps).gradient_multiplier,
+            lambda energy: by_theta.at(state, energy, steps).psi.gradient_multiplier,
             state.chain.potential_energy,
             state.energy_noise,
         )
@@ -257,28 +319,14 @@ def contour(
             if bound is None:
                 return multiplier, jnp.zeros((), bool)
             return multiplier, 1 - multiplier >= (1 - 1e-4) * (1 - bound)
-        psi = psi_at(state, state.chain.potential_energy, state.chain.steps)
+        psi = by_theta.at(state, state.chain.potential_energy, state.chain.steps).psi
         return psi.gradient_multiplier, psi.bounded
 
     def init(
         key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
         chain = start(key, position, potential_and_grad, diffusion)
-        dtype = jnp.result_type(float)
-        zero = jnp.zeros((), dtype)
-        count = jnp.zeros((), jnp.int32)
-        state = ContourSamplerState(
-            chain=chain,
-            theta=first_theta,
-            partition=jax.tree.map(lambda edge: jnp.asarray(edge, dtype), partition),
-            energy_bin=count,
-            gradient_multiplier=zero,
-            log_flattening=zero,
-            bounded=count,
-            energy_noise=zero,
-            mean_theta=initial_mean_theta(first_theta.log_theta),
-            log_normaliser=zero,
-        )
+        state = _first_state(chain, first_theta, partition)
         return at_chain(state, chain)[0]
 
     def step(
@@ -303,7 +351,9 @@ def contour(
         moved = moved._replace(bounded=state.bounded + jnp.where(at_bound, 1, 0))
         if in_stretches:
             return moved
-        return moved._replace(theta=updated_theta(state.theta, moved, log_shared))
+        return moved._replace(
+            theta=visits.of_step(state.theta, moved.energy_bin, log_shared, chain)
+        )
 
     def observe(state: ContourSamplerState) -> ContourDraw:
         chain = state.chain

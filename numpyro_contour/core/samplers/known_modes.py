@@ -323,8 +323,8 @@ _ALIKE = 2.0
 def of_unlike_widths(modes: Modes, sds: jax.Array) -> jax.Array:
     """Whether a step size that suits all modes is small for one of them.
 
-    Copies whose coordinates are in another order are alike: what is compared are the largest, the
-    smallest and the geometric mean of all coordinates.
+    The largest, the smallest and the geometric mean over coordinates are compared, which are equal
+    in copies whose coordinates are in another order.
 
     Args:
         modes: the modes.

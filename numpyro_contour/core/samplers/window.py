@@ -52,7 +52,7 @@ class Length(NamedTuple):
 
     @classmethod
     def of(cls, num_steps: int | Length) -> Length:
-        """A length as it is, or so many steps in one stretch."""
+        """A `Length` as it is, or a number of steps in one stretch."""
         return num_steps if isinstance(num_steps, Length) else cls(1, num_steps)
 
 

@@ -235,7 +235,7 @@ class ChainDraws:
         return self.parts.method.end_warmup_draw(plan, state, trace, temperature)
 
     def end_mixing_draw(self, state: Any) -> Any:
-        """The state after a draw of NumPyro's warm-up that tells how fast draws forget."""
+        """The state after a draw of NumPyro's warm-up in which correlations are measured."""
         warmup = state.warmup
         length, number = warmup.draw_length, warmup.given - warmup.idle
         position, energy = ravel(state.z), state.potential_energy_estimate

@@ -93,8 +93,8 @@ class Jumping(NamedTuple):
 def stretches_of(unit: int, share: float, most: int) -> tuple[int, int]:
     """The steps of a stretch, and how many stretches there are for each try.
 
-    Tries divide a unit into equal parts, and come next to those that are due in it; or there is
-    one in every so many units. Stretches divide these parts.
+    Tries divide a unit into equal parts, as near in number to those that are due as they can be; or
+    there is one in several units. Stretches divide these parts.
 
     Args:
         unit: steps of which every draw is a multiple.

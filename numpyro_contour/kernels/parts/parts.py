@@ -90,8 +90,8 @@ class Parts:
     def finds_draw_length(self, estimator: str | Callable) -> bool:
         """Whether the steps of a draw are found in the warm-up.
 
-        A flattened density without jumps is not one of them: what a chain does in one mode does not
-        tell how seldom it leaves it.
+        They are not for a flattened density without jumps: moves within one mode do not show how
+        seldom a chain leaves it.
 
         Args:
             estimator: what estimates the potential energy.

@@ -11,7 +11,7 @@ import numpy as np
 
 from numpyro_contour.warmup.stages.tuning import TINY
 
-#: Relaxation times of the slowest coordinate that a draw stands for. Draws that are chosen from
+#: Relaxation times of the slowest coordinate in the window of a draw. Draws that are chosen from
 #: windows of this length have a correlation of .40, and three of seven count as independent ones:
 #: of 4 x 1,000 more than 1,700, in the coordinate that has the fewest.
 TIMES = 1.0

@@ -35,8 +35,8 @@ class Stage:
     renews_partition: bool = False
     #: whether theta begins anew when the stage ends
     begins_theta: bool = False
-    #: where the steps of a draw are found and chains have begun in modes, the stage ends after so
-    #: many steps, and so many relaxation times, if it has a larger share
+    #: the steps and relaxation times after which the stage ends if it has a larger share, if the
+    #: steps of a draw are found and chains have begun in modes
     enough_steps: int = 0
     enough_times: int = 0
 
@@ -169,7 +169,7 @@ class Plan:
         return max((i for i, other in enumerate(self.stages) if other is stage), default=-1)
 
     def pace(self, number: int, draws: int) -> tuple[int, int, int]:
-        """The length of a warm-up whose stage takes so many draws, and where that begins and ends.
+        """The length of a warm-up by the draws of one stage, and where that begins and ends.
 
         Args:
             number: of the stage.
