@@ -113,9 +113,9 @@ MUTANTS = [
     ),
     Mutant("leapfrog", "jnp.sqrt(1 - c**2) * r", "(1 - c) * r", "core/samplers/test_adjusted.py"),
     # core/flattening
-    Mutant("log_psi", "(place - left) * rise", "(left - place) * rise", "core/flattening"),
+    Mutant("_log_psi_between", "(place - left) * rise", "(left - place) * rise", "core/flattening"),
     Mutant(
-        "log_psi",
+        "_log_psi_between",
         "1 + flattening.zeta * temperature * slope",
         "1 - flattening.zeta * temperature * slope",
         "core/flattening",
@@ -159,12 +159,8 @@ MUTANTS = [
         "padded[:-1]",
         "core/flattening/test_normaliser.py",
     ),
-    Mutant(
-        "_log_psi_of_all_nodes",
-        "lax.cummax(log_theta + falls) - falls",
-        "nodes",
-        "core/flattening/test_normaliser.py",
-    ),
+    Mutant("log_psi_of_all_nodes", "below - step * drop", "below", "core/flattening"),
+    Mutant("log_psi_of_all_nodes", "jnp.maximum(here, above)", "here", "core/flattening"),
     Mutant(
         "learn_together", "shared = lax.pmean(amount", "shared = lax.psum(amount", "core/flattening"
     ),
@@ -351,13 +347,29 @@ MUTANTS = [
     ),
     Mutant("walk", "at[0], at[-1]", "at[-1], at[0]", "core/samplers/test_walkers.py"),
     Mutant("energy_noise_of_move", "0.5 * (g + h) * (y - x)", "0.5 * (g + h) * (x - y)", "runs"),
-    Mutant("contour", "return psi.gradient_multiplier, psi", "return 1.0, psi", "core/samplers"),
+    Mutant("_Moves.step", "at, psi.gradient_multiplier", "at, 1.0", "core/samplers"),
     Mutant(
-        "contour",
-        "multiplier, bound = state.gradient_multiplier,",
-        "multiplier, bound = 1.0,",
-        "core/samplers",
+        "_Moves.stretch",
+        "at_once, state.gradient_multiplier",
+        "at_once, before.gradient_multiplier",
+        "core/samplers/test_window.py",
     ),
+    Mutant("_Moves.stretch", "bounded[:-1]", "bounded[1:]", "core/samplers/test_window.py"),
+    Mutant(
+        "_Moves.stretch",
+        "chain.potential_energy, count + 1",
+        "chain.potential_energy, 1",
+        "core/samplers/test_window.py",
+    ),
+    Mutant("_Moves.stretch", "steps + 1 + jnp", "steps + jnp", "core/samplers/test_window.py"),
+    Mutant(
+        "samplers/plain:plain",
+        "state.chain.steps + 1",
+        "state.chain.steps",
+        "core/samplers/test_window.py",
+    ),
+    Mutant("passed", "guard.step_scale, 0.0", "guard.step_scale, 1.0", "core/samplers"),
+    Mutant("_Steps.stretch", "made.state, (keys", "state, (keys", "core/samplers kernels"),
     Mutant(
         "_Visits.of_step",
         "*visited, self.rho, self.chains",

@@ -132,7 +132,9 @@ class AllChains:
         share = self.parts.jumps.exact if self.energies.exact else self.parts.jumps.noisy
         # Of large positions as many at once as there is room for.
         at_once = min(self.draws.most_at_once, _AT_ONCE // state.sampler.chain.position.size)
-        stretch, every = stretches_of(self.draws.unit, share or 1.0, at_once)
+        # Where nothing is tried, stretches are as long as they may be.
+        unit = self.draws.unit
+        stretch, every = stretches_of(unit, share or 1 / unit, at_once)
         if self.known and self.several:
             if not self.energies.exact:
                 telling = self.estimator(tells_noise=True)

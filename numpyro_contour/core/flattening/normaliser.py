@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
-from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, largest_drop
-from numpyro_contour.core.flattening.theta import LOG_THETA_FLOOR, ThetaState
+from numpyro_contour.core.flattening.psi import NODE_OFFSETS, Flattening, log_psi_of_all_nodes
+from numpyro_contour.core.flattening.theta import ThetaState
 
 
 class MeanTheta(NamedTuple):
@@ -108,26 +107,9 @@ def log_normaliser(
         >>> round(float(jnp.exp(log_normaliser(mean, theta, bins, 1.0, shape))), 3)
         3.0
     """
-    nodes = _log_psi_of_all_nodes(theta.log_theta, partition, temperature, flattening)
+    nodes = log_psi_of_all_nodes(theta.log_theta, partition, temperature, flattening)
     log_psi = _middles(nodes, NODE_OFFSETS[flattening.interpolation]) - theta.decay
     return jax.nn.logsumexp(jax.nn.log_softmax(mean.log_theta) - flattening.zeta * log_psi)
-
-
-def _log_psi_of_all_nodes(
-    log_theta: jax.Array,
-    partition: EnergyPartition,
-    temperature: jax.Array | float,
-    flattening: Flattening,
-) -> jax.Array:
-    """`log_psi_at_nodes` at all nodes, without the table of all distances."""
-    nodes = lax.cummax(log_theta, reverse=True) if flattening.one_sided else log_theta
-    if flattening.multiplier_bound is None or flattening.zeta == 0:
-        return nodes
-    # Theta has a floor, so that a drop below it bounds nothing; an infinite one is not a number
-    # times 0.
-    drop = jnp.minimum(largest_drop(partition, temperature, flattening), -1.5 * LOG_THETA_FLOOR)
-    falls = (drop * jnp.arange(log_theta.shape[-1])).astype(log_theta.dtype)
-    return jnp.maximum(nodes, lax.cummax(log_theta + falls) - falls)
 
 
 def _middles(nodes: jax.Array, offset: float) -> jax.Array:

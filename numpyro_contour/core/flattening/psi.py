@@ -2,12 +2,16 @@ r"""Psi, the flattening function: theta interpolated over the energies, and the 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from numpyro_contour.core.arrays.entries import entries
 from numpyro_contour.core.flattening.energy_partition import EnergyPartition
 from numpyro_contour.core.flattening.theta import ThetaState
 
@@ -103,6 +107,50 @@ def log_psi_at_nodes(
     return jnp.max(log_theta - cost.astype(log_theta.dtype), axis=-1)
 
 
+def log_psi_of_all_nodes(
+    log_theta: jax.Array,
+    partition: EnergyPartition,
+    temperature: jax.Array | float,
+    flattening: Flattening,
+) -> jax.Array:
+    r"""`log_psi_at_nodes` at all nodes, without a table of all distances.
+
+    .. math:: \psi_j \leftarrow \max\{\psi_j,\ \psi_{j+s},\ \psi_{j-s} - s B\},
+              \qquad s = 1, 2, 4, \ldots
+
+    begun with log theta. Every distance is a sum of such s, and a way to a node and back again
+    would never be higher than the direct one.
+
+    Args:
+        log_theta: log theta, (num_bins,).
+        partition: the energy partition.
+        temperature: :math:`\tau`, ().
+        flattening: zeta and the shape of Psi.
+
+    Returns:
+        Log Psi at the nodes, (num_bins,).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.core.flattening.psi import Flattening, log_psi_of_all_nodes
+        >>> log_theta = jnp.array([-3.0, -1.0, -9.0])
+        >>> partition = EnergyPartition(0.0, 3.0, 3)
+        >>> log_psi_of_all_nodes(log_theta, partition, 1.0, Flattening(zeta=1.0)).tolist()
+        [-1.0, -1.0, -3.0]
+    """
+    drop = jnp.asarray(largest_drop(partition, temperature, flattening), log_theta.dtype)
+    rounds = math.ceil(math.log2(log_theta.shape[-1]))
+    # With room for all shifts, each round is a few slices, which vectorise.
+    values = jnp.pad(log_theta, 2**rounds - 1, constant_values=-jnp.inf)
+    for step in (2**n for n in range(rounds)):
+        here, above, below = values[step:-step], values[2 * step :], values[: -2 * step]
+        values = jnp.maximum(here, above) if flattening.one_sided else here
+        if flattening.multiplier_bound is not None:
+            values = jnp.maximum(values, below - step * drop)
+    return values
+
+
 def log_psi(
     log_theta: jax.Array,
     energy: jax.Array,
@@ -141,12 +189,59 @@ def log_psi(
         >>> float(psi.value), float(psi.gradient_multiplier)
         (-1.5, 0.25)
     """
+
+    def at(nodes: jax.Array) -> jax.Array:
+        return log_psi_at_nodes(log_theta, nodes, partition, temperature, flattening)
+
+    return _log_psi_between(at, energy, partition, temperature, flattening)
+
+
+def log_psi_by_nodes(
+    nodes: jax.Array,
+    energy: jax.Array,
+    partition: EnergyPartition,
+    temperature: jax.Array | float,
+    flattening: Flattening,
+) -> LogPsi:
+    r"""`log_psi`, from log Psi at all nodes, (num_bins,), by `log_psi_of_all_nodes`.
+
+    .. math:: \log\Psi(u) = (1 - t) \log\Psi_j + t \log\Psi_{j+1}
+
+    Where many energies are looked at with one theta, this costs far less.
+
+    Args:
+        nodes: log Psi at the nodes, (num_bins,).
+        energy: potential energy u, in nats, ().
+        partition: the energy partition.
+        temperature: :math:`\tau`, ().
+        flattening: zeta and the shape of Psi.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from numpyro_contour import EnergyPartition
+        >>> from numpyro_contour.core.flattening.psi import Flattening, log_psi_by_nodes
+        >>> nodes, partition = jnp.array([-1.0, -2.0, -4.0]), EnergyPartition(0.0, 3.0, 3)
+        >>> float(log_psi_by_nodes(nodes, 0.5, partition, 1.0, Flattening(zeta=0.75)).value)
+        -1.5
+    """
+    at = partial(entries, nodes)
+    return _log_psi_between(at, energy, partition, temperature, flattening)
+
+
+def _log_psi_between(
+    at: Callable[[jax.Array], jax.Array],
+    energy: jax.Array,
+    partition: EnergyPartition,
+    temperature: jax.Array | float,
+    flattening: Flattening,
+) -> LogPsi:
+    """`log_psi`, from a function of the numbers of nodes."""
     last = partition.num_bins - 1
     place = partition.coordinate(energy) - NODE_OFFSETS[flattening.interpolation]
     inside = (place >= 0) & (place < last)
     place = jnp.nan_to_num(jnp.clip(place, 0, last))
     left = jnp.minimum(jnp.floor(place), last - 1).astype(jnp.int32)
-    ends = log_psi_at_nodes(log_theta, left + jnp.arange(2), partition, temperature, flattening)
+    ends = at(left + jnp.arange(2))
     rise = ends[1] - ends[0]
     slope = jnp.where(inside, rise * partition.rate(energy), 0.0)
     value = ends[0] + (place - left) * rise
@@ -157,7 +252,7 @@ def log_psi(
         bounded = inside & (rise <= -(1 - 1e-4) * drop)
         # With a zeta of a million, the rounding error of the rise would break the bound.
         multiplier = jnp.maximum(multiplier, flattening.multiplier_bound)
-    return LogPsi(value, multiplier.astype(log_theta.dtype), bounded)
+    return LogPsi(value, multiplier.astype(ends.dtype), bounded)
 
 
 def log_flattening(

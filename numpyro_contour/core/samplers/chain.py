@@ -26,14 +26,29 @@ from numpyro_contour.schedules import Schedule
 PotentialAndGrad = Callable[[jax.Array, Any], tuple[Any, ...]]
 
 
-class Stretches(NamedTuple):
-    """What a sampler does before and after a stretch of steps in which it learns nothing."""
+class Passed(NamedTuple):
+    """What is kept of a step until its stretch ends."""
 
-    #: `(state) -> state`
-    begin: Callable[[Any], Any]
-    #: `(state, draws, variances of the energies' noise) -> state`, from all steps of the stretch,
-    #: along a leading axis
-    end: Callable[[Any, Any, jax.Array], Any]
+    #: the position, any pytree
+    position: Any
+    #: potential energy as the chain saw it, in nats
+    potential_energy: jax.Array
+    #: the time that the position stands for, in full steps, 0 after a refusal
+    time: jax.Array
+    #: variance of the noise of the energy, 0 where it is exact or not known
+    energy_noise: jax.Array
+
+
+class Stretch(NamedTuple):
+    """How a sampler makes a stretch of steps in which it learns nothing."""
+
+    #: the state before the first step
+    state: Any
+    #: `(keys, state, potential_and_grad) -> state`, one step with one evaluation
+    step: Callable[..., Any]
+    #: `(state, what was passed) -> (state, draws)`: the state with what it learns from all steps,
+    #: and their positions as `observe` describes them, along a leading axis
+    end: Callable[[Any, Passed], tuple[Any, Any]]
 
 
 class Sampler(NamedTuple):
@@ -62,8 +77,8 @@ class Sampler(NamedTuple):
     #: `(key, state) -> noise`, what a move draws, which a step takes in the place of its first key;
     #: None where it takes keys alone
     draw: Callable[[jax.Array, Any], Any] | None = None
-    #: what is done around stretches of steps, where not every step learns; None where it does
-    stretches: Stretches | None = None
+    #: `(state) -> Stretch`, how several steps are made for less; None where each is made alone
+    stretch: Callable[[Any], Stretch] | None = None
 
 
 class Draw(NamedTuple):
@@ -286,6 +301,25 @@ def log_time_weight(chain: Chain) -> jax.Array:
         (0.0, -inf)
     """
     return jnp.where(chain.accepted, jnp.log(chain.guard.step_scale), -jnp.inf)
+
+
+def passed(chain: Chain) -> Passed:
+    """What is kept of a step.
+
+    Args:
+        chain: the chain after the step.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from numpyro_contour.core.diffusions import langevin
+        >>> from numpyro_contour.core.samplers.chain import passed, start
+        >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
+        >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
+        >>> float(passed(chain).time), float(passed(chain._replace(accepted=False)).time)
+        (1.0, 0.0)
+    """
+    time = jnp.where(chain.accepted, chain.guard.step_scale, 0.0)
+    return Passed(chain.position, chain.potential_energy, time, chain.energy_noise)
 
 
 def next_step_size(chain: Chain, step_size: Schedule) -> jax.Array:

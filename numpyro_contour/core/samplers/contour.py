@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from numpyro_contour.core.flattening.psi import (
     LogPsi,
     log_flattening,
     log_psi,
+    log_psi_by_nodes,
+    log_psi_of_all_nodes,
 )
 from numpyro_contour.core.flattening.theta import (
     ThetaState,
@@ -29,9 +32,10 @@ from numpyro_contour.core.flattening.theta_updates import RANDOM_FIELDS, learn, 
 from numpyro_contour.core.samplers.adjusted import advance_adjusted
 from numpyro_contour.core.samplers.chain import (
     Chain,
+    Passed,
     PotentialAndGrad,
     Sampler,
-    Stretches,
+    Stretch,
     advance,
     log_time_weight,
     next_step_size,
@@ -107,10 +111,29 @@ class _ByTheta(NamedTuple):
     random_field: str
     weight: str
 
-    def at(self, state: ContourSamplerState, energy: jax.Array, count: jax.Array) -> _AtEnergy:
-        """What the theta of a state makes of an energy after a number of steps."""
+    def nodes(self, state: ContourSamplerState) -> jax.Array:
+        """Log Psi at all nodes by the theta of a state."""
+        at = state.partition, self.temperature(state.chain.steps), self.flattening
+        return log_psi_of_all_nodes(state.theta.log_theta, *at)
+
+    def at(
+        self,
+        state: ContourSamplerState,
+        energy: jax.Array,
+        count: jax.Array,
+        nodes: jax.Array | None = None,
+    ) -> _AtEnergy:
+        """What the theta of a state makes of an energy after a number of steps.
+
+        Args:
+            state: the state.
+            energy: the energy.
+            count: the number of steps.
+            nodes: log Psi at all nodes, if that is known. Defaults to None.
+        """
         theta, partition, temperature = state.theta, state.partition, self.temperature(count)
-        psi = log_psi(theta.log_theta, energy, partition, temperature, self.flattening)
+        by = energy, partition, temperature, self.flattening
+        psi = log_psi(theta.log_theta, *by) if nodes is None else log_psi_by_nodes(nodes, *by)
         energy_bin = partition.index(energy)
         by_bin = psi, energy_bin, self.flattening
         return _AtEnergy(
@@ -159,6 +182,118 @@ class _Visits(NamedTuple):
         """Theta after a stretch of steps; of each of these the arguments of `of_step`, (steps,)."""
         log_omega = jax.vmap(self.log_gain)(counts, moved & (not self.is_known), noise)
         return update_theta_by(theta, energy_bins, log_omega + log_shared)
+
+
+class _Moves(NamedTuple):
+    """How chains move; the fields are the arguments of `contour`."""
+
+    diffusion: Diffusion
+    step_size: Schedule
+    temperature: Schedule
+    by_theta: _ByTheta
+    visits: _Visits
+    margin: jax.Array | None
+    noise_limit: float | None
+
+    def at_chain(
+        self, state: ContourSamplerState, chain: Chain
+    ) -> tuple[ContourSamplerState, jax.Array]:
+        """The state with its chain at a new position, and the log field there, by the old theta."""
+        here = self.by_theta.at(state, chain.potential_energy, chain.steps)
+        state = state._replace(
+            chain=chain,
+            energy_bin=here.energy_bin,
+            gradient_multiplier=here.psi.gradient_multiplier,
+            log_flattening=here.log_flattening,
+        )
+        return state, here.log_field
+
+    def advanced(
+        self,
+        keys: jax.Array,
+        state: ContourSamplerState,
+        potential_and_grad: PotentialAndGrad,
+        at: Callable[[jax.Array], _AtEnergy],
+        multiplier: jax.Array,
+    ) -> ContourSamplerState:
+        """The state with its chain moved, by what theta makes of energies."""
+        schedules = self.step_size, self.temperature
+        moved_by = keys, state.chain, potential_and_grad, self.diffusion, *schedules
+        if self.diffusion.accept is not None:
+
+            def flattened(energy: jax.Array) -> tuple[jax.Array, jax.Array]:
+                here = at(energy)
+                return here.log_flattening, here.psi.gradient_multiplier
+
+            return state._replace(chain=advance_adjusted(*moved_by, flattened))
+        variance: jax.Array | float = 0.0
+        if self.noise_limit is not None:
+            by_energy = lambda energy: at(energy).psi.gradient_multiplier
+            of_energy = state.chain.potential_energy, state.energy_noise
+            variance = variance_under_noise(by_energy, *of_energy)
+        ceiling = None if self.margin is None else state.partition.upper + self.margin
+        chain = advance(*moved_by, multiplier, ceiling, variance, self.noise_limit)
+        if self.noise_limit is not None:
+            noise = update_energy_noise(state.energy_noise, state.chain, chain)
+            state = state._replace(energy_noise=noise)
+        return state._replace(chain=chain)
+
+    def step(
+        self, keys: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
+    ) -> ContourSamplerState:
+        """The state after one step, from which theta has learnt."""
+        count = state.chain.steps
+        psi = self.by_theta.at(state, state.chain.potential_energy, count).psi
+        at = lambda energy: self.by_theta.at(state, energy, count)
+        after = self.advanced(keys, state, potential_and_grad, at, psi.gradient_multiplier)
+        moved, log_shared = self.at_chain(after, after.chain)
+        theta = self.visits.of_step(state.theta, moved.energy_bin, log_shared, after.chain)
+        return moved._replace(theta=theta, bounded=state.bounded + jnp.where(psi.bounded, 1, 0))
+
+    def stretch(self, begun: ContourSamplerState) -> Stretch:
+        """Steps by the theta that holds now, which learns from all of them at the end."""
+        nodes, steps = self.by_theta.nodes(begun), begun.chain.steps
+        before = self.by_theta.at(begun, begun.chain.potential_energy, steps, nodes).psi
+
+        def step(
+            keys: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
+        ) -> ContourSamplerState:
+            count = state.chain.steps
+            at = partial(self.by_theta.at, begun, nodes=nodes)
+            at_once = partial(at, count=count)
+            after = self.advanced(
+                keys, state, potential_and_grad, at_once, state.gradient_multiplier
+            )
+            there = at(after.chain.potential_energy, count + 1).psi
+            return after._replace(gradient_multiplier=there.gradient_multiplier)
+
+        def end(
+            state: ContourSamplerState, seen: Passed
+        ) -> tuple[ContourSamplerState, ContourDraw]:
+            counts = steps + 1 + jnp.arange(seen.time.shape[0])
+            at = jax.vmap(partial(self.by_theta.at, begun, nodes=nodes))
+            here = at(seen.potential_energy, counts)
+            log_time = jnp.log(seen.time)
+            draws = ContourDraw(
+                seen.position,
+                seen.potential_energy,
+                here.log_flattening + log_time,
+                jax.vmap(self.step_size)(counts) * seen.time,
+                log_time,
+                here.energy_bin,
+                here.psi.gradient_multiplier,
+            )
+            visited = here.energy_bin, here.log_field, counts, seen.time > 0, seen.energy_noise
+            # A step has the multiplier of the place that it leaves.
+            at_bound = before.bounded + jnp.sum(here.psi.bounded[:-1])
+            return state._replace(
+                theta=self.visits.of_stretch(begun.theta, *visited),
+                energy_bin=here.energy_bin[-1],
+                log_flattening=here.log_flattening[-1],
+                bounded=begun.bounded + at_bound,
+            ), draws
+
+        return Stretch(begun._replace(gradient_multiplier=before.gradient_multiplier), step, end)
 
 
 def _first_state(
@@ -266,94 +401,19 @@ def contour(
 
     by_theta = _ByTheta(temperature, flattening, random_field, weight)
     visits = _Visits(gain, random_field, theta is not None, noise_limit, rho, chains)
-
-    def at_chain(state: ContourSamplerState, chain: Chain) -> tuple[ContourSamplerState, jax.Array]:
-        """The state with its chain at a new position, and the log field there, by the old theta."""
-        here = by_theta.at(state, chain.potential_energy, chain.steps)
-        state = state._replace(
-            chain=chain,
-            energy_bin=here.energy_bin,
-            gradient_multiplier=here.psi.gradient_multiplier,
-            log_flattening=here.log_flattening,
-        )
-        return state, here.log_field
-
-    def begin_stretch(state: ContourSamplerState) -> ContourSamplerState:
-        """The state with the multiplier by the theta that holds in the stretch."""
-        here = by_theta.at(state, state.chain.potential_energy, state.chain.steps)
-        return state._replace(gradient_multiplier=here.psi.gradient_multiplier)
-
-    def end_stretch(
-        state: ContourSamplerState, draws: ContourDraw, noise: jax.Array
-    ) -> ContourSamplerState:
-        """The state after a stretch of steps, with what theta learns from them."""
-        number = draws.energy_bin.shape[0]
-        counts = state.chain.steps - number + 1 + jnp.arange(number)
-        fields = jax.vmap(partial(by_theta.at, state))(draws.potential_energy, counts).log_field
-        moved = jnp.isfinite(draws.log_time_weight)
-        return state._replace(
-            theta=visits.of_stretch(state.theta, draws.energy_bin, fields, counts, moved, noise)
-        )
+    moves = _Moves(diffusion, step_size, temperature, by_theta, visits, margin, noise_limit)
 
     def flattening_at(state: ContourSamplerState, energy: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The log weight and the multiplier at an energy, by the theta of the step."""
         here = by_theta.at(state, energy, state.chain.steps)
         return here.log_flattening, here.psi.gradient_multiplier
 
-    def multiplier_variance(state: ContourSamplerState) -> jax.Array | float:
-        """The variance of the gradient multiplier that the noise of the energy causes."""
-        if noise_limit is None:
-            return 0.0
-        steps = state.chain.steps
-        return variance_under_noise(
-            lambda energy: by_theta.at(state, energy, steps).psi.gradient_multiplier,
-            state.chain.potential_energy,
-            state.energy_noise,
-        )
-
-    def drift_at(state: ContourSamplerState) -> tuple[jax.Array, jax.Array]:
-        """The multiplier of the drift, and whether it is at its bound."""
-        if in_stretches:
-            # That of the last step, or of the beginning of the stretch, by the same theta.
-            multiplier, bound = state.gradient_multiplier, flattening.multiplier_bound
-            if bound is None:
-                return multiplier, jnp.zeros((), bool)
-            return multiplier, 1 - multiplier >= (1 - 1e-4) * (1 - bound)
-        psi = by_theta.at(state, state.chain.potential_energy, state.chain.steps).psi
-        return psi.gradient_multiplier, psi.bounded
-
     def init(
         key: jax.Array, position: Any, potential_and_grad: PotentialAndGrad
     ) -> ContourSamplerState:
         chain = start(key, position, potential_and_grad, diffusion)
         state = _first_state(chain, first_theta, partition)
-        return at_chain(state, chain)[0]
-
-    def step(
-        keys: jax.Array, state: ContourSamplerState, potential_and_grad: PotentialAndGrad
-    ) -> ContourSamplerState:
-        multiplier, at_bound = drift_at(state)
-        moved_by = keys, state.chain, potential_and_grad, diffusion, step_size, temperature
-        if diffusion.accept is None:
-            chain = advance(
-                *moved_by,
-                multiplier,
-                None if margin is None else state.partition.upper + margin,
-                multiplier_variance(state),
-                noise_limit,
-            )
-        else:
-            chain = advance_adjusted(*moved_by, partial(flattening_at, state))
-        if noise_limit is not None:
-            energy_noise = update_energy_noise(state.energy_noise, state.chain, chain)
-            state = state._replace(energy_noise=energy_noise)
-        moved, log_shared = at_chain(state, chain)
-        moved = moved._replace(bounded=state.bounded + jnp.where(at_bound, 1, 0))
-        if in_stretches:
-            return moved
-        return moved._replace(
-            theta=visits.of_step(state.theta, moved.energy_bin, log_shared, chain)
-        )
+        return moves.at_chain(state, chain)[0]
 
     def observe(state: ContourSamplerState) -> ContourDraw:
         chain = state.chain
@@ -368,14 +428,14 @@ def contour(
         )
 
     def relocate(state: ContourSamplerState, chain: Chain) -> ContourSamplerState:
-        return at_chain(state, chain)[0]
+        return moves.at_chain(state, chain)[0]
 
     return Sampler(
         init,
-        step,
+        moves.step,
         observe,
         relocate,
         flattening_at,
         draw=noise_of(diffusion),
-        stretches=Stretches(begin_stretch, end_stretch) if in_stretches else None,
+        stretch=moves.stretch if in_stretches else None,
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import random
+from jax import lax, random
 
 from numpyro_contour.core.arrays.entries import tree_where
 from numpyro_contour.core.arrays.random_bits import uniform
@@ -145,13 +145,16 @@ def jumps(
         place = place_of(modes, chain.position)
         way = image(uniforms[2 : slots + 2], modes, place)
         whole = jnp.ones((), bool)
+        # These two depend on the modes alone, the same for all chains: what is not done costs
+        # nothing.
         if size > 1 and slots >= LEAST_MODES:
             several = jnp.sum(modes.known) >= LEAST_MODES
             whole = ~(several & (uniforms[1] < _ONE_COORDINATE))
-            part = moved_coordinate(uniforms[2:], modes, of_all, place)
-            way = tree_where(whole, way, part)
+            one = partial(moved_coordinate, uniforms[2:], modes, of_all, place)
+            way = lax.cond(several, lambda way: tree_where(whole, way, one()), lambda x: x, way)
         stays = unlike & (uniforms[1] > 1 - _WITHIN)
-        way = tree_where(stays, moved_within(uniforms[1 + slots :], modes, place), way)
+        inside = partial(moved_within, uniforms[1 + slots :], modes, place)
+        way = lax.cond(unlike, lambda way: tree_where(stays, inside(), way), lambda x: x, way)
         whole &= ~stays
         to = taken(modes, place, way)
         old = chain.potential_energy

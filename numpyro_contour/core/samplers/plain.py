@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from numpyro_contour.core.diffusions import Diffusion
 from numpyro_contour.core.samplers.adjusted import advance_adjusted
 from numpyro_contour.core.samplers.chain import (
     Chain,
     Draw,
+    Passed,
     PotentialAndGrad,
     Sampler,
+    Stretch,
     advance,
     noise_of,
     start,
@@ -74,4 +77,15 @@ def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> S
     def relocate(state: PlainSamplerState, chain: Chain) -> PlainSamplerState:
         return state._replace(chain=chain)
 
-    return Sampler(init, step, observe, relocate, draw=noise_of(diffusion))
+    def stretch(state: PlainSamplerState) -> Stretch:
+        first = state.chain.steps + 1
+
+        def end(state: PlainSamplerState, seen: Passed) -> tuple[PlainSamplerState, Draw]:
+            counts = first + jnp.arange(seen.time.shape[0])
+            sizes = jax.vmap(step_size)(counts) * seen.time
+            return state, Draw(seen.position, seen.potential_energy, jnp.log(seen.time), sizes)
+
+        return Stretch(state, step, end)
+
+    draw = noise_of(diffusion)
+    return Sampler(init, step, observe, relocate, draw=draw, stretch=stretch)

@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from numpyro_contour.core.arrays.entries import tree_where
+from numpyro_contour.core.arrays.entries import entries, tree_where
 from numpyro_contour.core.arrays.random_bits import fold_in, split, uniform
+from numpyro_contour.core.arrays.vectors import ravel, unravel_like
 from numpyro_contour.core.samplers.ahead import Ahead, scan_of, two_keys
-from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler
+from numpyro_contour.core.samplers.chain import PotentialAndGrad, Sampler, passed
 from numpyro_contour.core.samplers.jumps import Jump, JumpCounts
 
 DRAWS = ("reservoir", "last")
@@ -145,10 +146,6 @@ def run_window(
     key_steps, key_offers = split(key, 2)
     before = sampler.observe(state)
 
-    def step(state: Any, keys: Any) -> tuple[Any, tuple[Any, jax.Array]]:
-        state = sampler.step(keys, state, potential_and_grad)
-        return state, (sampler.observe(state), state.chain.energy_noise)
-
     def offered(number: Any, carry: tuple, draws: Any) -> tuple:
         """What is chosen after a stretch of steps, and the log of the sum of all chances."""
         chosen, log_total = carry
@@ -162,8 +159,9 @@ def run_window(
         drawn = uniform(fold_in(key_offers, number), (), shares.dtype) * shares[-1]
         place = jnp.minimum(jnp.sum(drawn >= shares), length.steps)
         take = (place > 0) & jnp.isfinite(log_total)
-        there = jax.tree.map(lambda x: x[jnp.maximum(place, 1) - 1], draws)
-        return tree_where(take, there, chosen), log_total
+        # As one vector: a choice of each field would cost as much as several steps.
+        there = entries(jax.vmap(ravel)(draws), jnp.maximum(place, 1) - 1)
+        return jnp.where(take, there, chosen), log_total
 
     def last(number: Any, carry: Any, draws: Any) -> Any:
         return carry
@@ -171,17 +169,18 @@ def run_window(
     takes_last = draw == "last" or num_steps == 1
     # The position before the window stays the draw only if every attempt is refused: weight 0.
     nothing = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
-    begin = () if takes_last else (nothing, nothing.log_weight)
-    of_steps = _Steps(key_steps, length, potential_and_grad, _ahead_of(ahead, sampler), step)
+    begin = () if takes_last else (ravel(nothing), nothing.log_weight)
+    of_steps = _Steps(key_steps, length, potential_and_grad, _ahead_of(ahead, sampler), sampler)
     tries = None if jumps is None else (jumps, fold_in(key, 2))
     room = None if traced is None else (_traced((before, state.chain.energy_noise)), traced)
     offer = last if takes_last else offered
-    walked = _walk(of_steps, sampler, tries, room, offer, state, begin)
+    walked = _walk(of_steps, tries, room, offer, state, begin)
     state, found, energies, trace, jumped = walked
     if takes_last:
         record = sampler.observe(state)
         return state, Window(record, record.log_weight, energies, trace, jumped)
-    chosen, log_total = found
+    vector, log_total = found
+    chosen = unravel_like(vector, before)
     own = jnp.where(jnp.isneginf(chosen.log_weight), 0.0, (1 - trust) * chosen.log_weight)
     log_mean = log_total - jnp.log(length.stretches * length.steps)
     return state, Window(chosen, log_mean + own, energies, trace, jumped)
@@ -195,25 +194,39 @@ class _Steps(NamedTuple):
     potential_and_grad: PotentialAndGrad
     #: as for `run_window`, for all evaluations of a step
     ahead: Ahead | None
-    #: `(state, keys) -> (state, (draw, variance of the energy's noise))`
-    step: Callable[[Any, Any], tuple[Any, tuple[Any, jax.Array]]]
+    sampler: Sampler
 
-    def stretch(self, number: Any, state: Any, draw: Callable | None) -> tuple[Any, tuple]:
-        """The state after a stretch of steps, and all of them.
+    def stretch(self, number: Any, state: Any) -> tuple[Any, tuple[Any, jax.Array]]:
+        """The state after a stretch of steps, all their draws, and the noise of their energies.
 
         Args:
             number: of the stretch.
             state: the state before.
-            draw: as of a `Sampler`.
         """
-        pairs = self._keys(self.key, number)
+        sampler, pairs = self.sampler, self._keys(self.key, number)
         scan, keys = scan_of(self.ahead, pairs, partial(self._after, number), self.length.steps)
-        if draw is not None:
+        if sampler.draw is not None:
             # For all moves of the stretch together.
-            moves = jax.vmap(draw, (0, None))(pairs[:, 0], state)
+            moves = jax.vmap(sampler.draw, (0, None))(pairs[:, 0], state)
             keys = (moves, pairs[:, 1]) if self.ahead is None else keys._replace(moves=moves)
-        step = lambda state, inputs: self.step(state, inputs[0])
-        return scan(step, state, (keys, None))
+        if sampler.stretch is None:
+
+            def one(state: Any, inputs: tuple) -> tuple[Any, tuple[Any, jax.Array]]:
+                state = sampler.step(inputs[0], state, self.potential_and_grad)
+                return state, (sampler.observe(state), state.chain.energy_noise)
+
+            return scan(one, state, (keys, None))
+        made = sampler.stretch(state)
+
+        def quick(state: Any, inputs: tuple) -> tuple[Any, jax.Array]:
+            state = made.step(inputs[0], state, self.potential_and_grad)
+            # As one vector, since each array costs an operation in every step.
+            return state, ravel(passed(state.chain))
+
+        state, vectors = scan(quick, made.state, (keys, None))
+        seen = jax.vmap(lambda vector: unravel_like(vector, passed(state.chain)))(vectors)
+        state, draws = made.end(state, seen)
+        return state, (draws, seen.energy_noise)
 
     def _keys(self, key: jax.Array, number: Any) -> jax.Array:
         return two_keys(fold_in(key, number), self.length.steps)
@@ -227,7 +240,6 @@ class _Steps(NamedTuple):
 
 def _walk(
     steps: _Steps,
-    sampler: Sampler,
     tries: tuple[Jumps, jax.Array] | None,
     room: tuple[Trace, int] | None,
     offered: Callable[[Any, Any, Any], Any],
@@ -238,7 +250,6 @@ def _walk(
 
     Args:
         steps: the steps.
-        sampler: the sampler.
         tries: the tries to jump and their random key; None for none.
         room: the trace of a step, and the most of them; None for no trace.
         offered: `(number of a stretch, chosen, draws) -> chosen`.
@@ -257,11 +268,7 @@ def _walk(
             # The same for all chains, so that what is not tried costs nothing.
             tried = state, counts
             state, counts = lax.cond(jumps.due(number), jumped, lambda x: x, tried)
-        if sampler.stretches is not None:
-            state = sampler.stretches.begin(state)
-        state, (draws, noise) = steps.stretch(number, state, sampler.draw)
-        if sampler.stretches is not None:
-            state = sampler.stretches.end(state, draws, noise)
+        state, (draws, noise) = steps.stretch(number, state)
         energy = draws.potential_energy
         energies = jnp.minimum(low, energy.min(0)), jnp.maximum(high, energy.max(0))
         if trace is not None:
@@ -274,7 +281,7 @@ def _walk(
     if room is not None:
         like, most = room
         trace = jax.tree.map(lambda x: jnp.zeros((most, *x.shape), x.dtype), like)
-    energy = jnp.full_like(sampler.observe(state).potential_energy, jnp.inf)
+    energy = jnp.full_like(steps.sampler.observe(state).potential_energy, jnp.inf)
     begin = state, chosen, (energy, -energy), trace, None if tries is None else tries[0].counts
     stretches = steps.length.stretches
     if isinstance(stretches, int) and stretches == 1:

@@ -38,9 +38,10 @@ from numpyro_contour.warmup.stages.turning import with_frames_turned
 # Bytes of rows on disk that are read at once, for all chains: of the present and the next steps
 # there are as many, in buffers of the host and of the device.
 _AT_ONCE = 2**26
-# Steps of which a draw is a multiple, where they are found. A try to jump on noisy energies takes
-# eight minibatches, and rows on disk are read some steps ahead.
-_UNIT, _UNIT_OF_NOISY, _UNIT_ON_DISK = 5, 20, 50
+# Steps of which a draw is a multiple, where they are found. What theta learns after a stretch of
+# steps costs as much as three of them, a try to jump on noisy energies takes eight minibatches, and
+# rows on disk are read some steps ahead.
+_UNIT, _UNIT_OF_CONTOUR, _UNIT_OF_NOISY, _UNIT_ON_DISK = 5, 10, 20, 50
 # The most steps that are made before theta learns from them.
 _MOST_AT_ONCE = 10
 
@@ -67,7 +68,9 @@ class ChainDraws:
             return self.parts.num_steps
         if self.rows_ahead is not None:
             return _UNIT_ON_DISK
-        return _UNIT if self.exact else _UNIT_OF_NOISY
+        if not self.exact:
+            return _UNIT_OF_NOISY
+        return _UNIT if self.parts.method.flattening is None else _UNIT_OF_CONTOUR
 
     @property
     def limits(self) -> Limits:

@@ -14,6 +14,8 @@ from numpyro_contour.core.flattening.psi import (
     log_flattening,
     log_psi,
     log_psi_at_nodes,
+    log_psi_by_nodes,
+    log_psi_of_all_nodes,
 )
 from numpyro_contour.core.flattening.theta import (
     LOG_THETA_FLOOR,
@@ -53,6 +55,24 @@ def test_psi_is_the_lowest_function_of_its_shape_above_theta(one_sided, bound):
         ROUGH, Flattening(zeta, one_sided=one_sided, multiplier_bound=bound), temperature=tau
     )
     np.testing.assert_allclose(shaped, shaped_one_by_one(ROUGH, one_sided, drop), rtol=1e-5)
+    at_once = log_psi_of_all_nodes(
+        ROUGH, PARTITION, tau, Flattening(zeta, "forward", one_sided, bound)
+    )
+    np.testing.assert_allclose(at_once, shaped, rtol=1e-5)
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_psi_from_all_nodes_is_psi(interpolation):
+    flattening = Flattening(0.9, interpolation)
+    nodes = log_psi_of_all_nodes(ROUGH, PARTITION, 1.3, flattening)
+    for energy in np.append(np.linspace(0.0, 14.0, 57), [np.nan, np.inf, -np.inf]):
+        one, other = (
+            f(x, energy, PARTITION, 1.3, flattening)
+            for f, x in ((log_psi, ROUGH), (log_psi_by_nodes, nodes))
+        )
+        np.testing.assert_allclose(other.value, one.value, rtol=1e-5)
+        np.testing.assert_allclose(other.gradient_multiplier, one.gradient_multiplier, atol=1e-4)
+        assert bool(other.bounded) == bool(one.bounded)
 
 
 def test_psi_is_theta_where_theta_has_the_shape():

@@ -10,8 +10,12 @@ import pytest
 from jax import random
 from scipy import stats
 
+from numpyro_contour import EnergyPartition, robbins_monro
+from numpyro_contour.core.diffusions import langevin, leapfrog
 from numpyro_contour.core.samplers.chain import Sampler
-from numpyro_contour.core.samplers.window import run_window
+from numpyro_contour.core.samplers.contour import contour
+from numpyro_contour.core.samplers.plain import plain
+from numpyro_contour.core.samplers.window import Length, run_window
 
 
 class Counted(NamedTuple):
@@ -107,3 +111,57 @@ def test_refused_attempts_are_never_chosen_without_trust():
 def test_a_window_of_refusals_has_no_weight():
     window = windows([-np.inf, -np.inf], "reservoir", 3)
     assert np.isneginf(np.asarray(window.log_weight)).all()
+
+
+def told(key, x):
+    """Half of a normal, with noise, and no energy on the other side."""
+    noise = 0.2 * random.normal(key)
+    energy = jnp.where(x[0] > -1, 0.5 * jnp.sum(x**2) + noise, jnp.nan)
+    return energy, x + noise, jnp.asarray(0.04) * (1 + (x[1] > 1))
+
+
+def schedule(count):
+    """Of steps that shrink: which of them is taken, and when, matters."""
+    return 0.5 / (1 + 0.05 * count)
+
+
+def flattened(diffusion, **more):
+    partition = EnergyPartition(0.0, 6.0, 30)
+    theta = np.exp(-0.8 * np.arange(30))
+    parts = diffusion, schedule, lambda count: 1.2, partition, robbins_monro()
+    return contour(*parts, theta=theta, in_stretches=True, **more)
+
+
+SAMPLERS = {
+    "plain": lambda: plain(langevin(), schedule, lambda count: 1.0),
+    "plain, adjusted": lambda: plain(leapfrog(0.5), schedule, lambda count: 1.0),
+    "contour": lambda: flattened(langevin(), margin=jnp.asarray(-3.0), noise_limit=0.05),
+    "contour, adjusted": lambda: flattened(leapfrog(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_stretch_is_its_steps_one_by_one(name):
+    # Theta is known, so that the steps of a stretch have what single steps have.
+    sampler = SAMPLERS[name]()
+    start = sampler.init(random.key(0), jnp.array([0.5, -0.2]), told)
+
+    @jax.jit
+    def run(key, state):
+        of = key, state, told
+        ways = sampler, sampler._replace(stretch=None)
+        return [run_window(*of, way, Length(4, 10), "reservoir", 0.5, traced=40) for way in ways]
+
+    refused = 0
+    for number in range(20):
+        (state, window), (other, its_window) = run(random.key(number), start)
+        refused += int(jnp.isneginf(window.trace.log_weight).sum())
+        jax.tree.map(
+            lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4),
+            (state, window),
+            (other, its_window),
+        )
+        start = other
+    assert (refused > 5) == ("adjusted" not in name)
+    if name == "contour":
+        assert start.bounded > 5
