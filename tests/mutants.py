@@ -363,7 +363,7 @@ MUTANTS = [
     ),
     Mutant("_Moves.stretch", "steps + 1 + jnp", "steps + jnp", "core/samplers/test_window.py"),
     Mutant(
-        "samplers/plain:plain",
+        "plain:plain",
         "state.chain.steps + 1",
         "state.chain.steps",
         "core/samplers/test_window.py",
