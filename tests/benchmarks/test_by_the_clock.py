@@ -198,10 +198,10 @@ def test_sentences_follow_from_the_figures(tmp_path):
     page = text.section(rows)
     assert "On one of the three posteriors `ContourSGLD` reaches an error of 0.02" in page
     assert f"({first}). Faster on {second}: dynesty (15.0 s, 0.010)." in page
-    assert f"`ContourSGLD` does not reach it on {third}. There no peer does" in page
+    assert f"`ContourSGLD` does not reach it on {third}. No peer does" in page
     assert "`ContourSGLD` ends within it on two of three posteriors" in page
     assert "which is 12.0 s here" in page
-    assert "medians of 3 rounds" in page
+    assert "Errors are means over 3 rounds" in page
     predicted = 0.02 * np.sqrt(2 / np.pi) / 2
     assert f"| {first} | `ContourSGLD` | 10.0 | 0.010 | {predicted:.3f} | 5 | 1.00 |" in page
     assert f"| {first} | NUTS | 5.0 | 0.250 | — | 5 | 1.00 |" in page

@@ -38,7 +38,10 @@ def main(method: str, name: str, seed: int, file: str, *draws: int) -> None:
 
     print(json.dumps(first | {"peak": peak_bytes()}), flush=True)
     after = drawn.after()
-    errors = None if after.errors is None else after.errors.tolist()
+    errors = after.errors
+    if errors is not None:
+        # A mass without an error: JSON has no NaN.
+        errors = [float(error) if np.isfinite(error) else None for error in errors]
     print(json.dumps({"evaluations": after.evaluations, "errors": errors}), flush=True)
 
 

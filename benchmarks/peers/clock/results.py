@@ -53,7 +53,9 @@ def variation_of(errors: np.ndarray) -> float:
 
 
 class Summary:
-    """The medians of the runs of a method on a posterior.
+    """The runs of a method on a posterior: the mean of their errors, and medians of the rest.
+
+    The mean, since chains that stay where they began are right now and then by chance.
 
     Attributes:
         failed: why there are none, if a run has failed; otherwise None.
@@ -71,7 +73,7 @@ class Summary:
             return
         exact = masses_of(posterior)
         self.seconds = statistics.median(run["seconds"] for run in runs)
-        self.error = statistics.median(
+        self.error = statistics.fmean(
             float(total_variation(np.array(run["masses"]), exact)) for run in runs
         )
         self.reported = _median([_reported(run["errors"]) for run in runs])

@@ -18,12 +18,12 @@ OURS = "ContourSGLD"
 AIM = 0.02
 #: the seconds that a run of ours may take where the first run of NUTS on eight schools takes 7
 SECONDS, OF_NUTS = 12.0, 7.0
-WORDS = "no", "one", "two", "three", "four", "five", "six", "seven"
+WORDS = "none", "one", "two", "three", "four", "five", "six", "seven"
 Summaries = dict[str, dict[str, Summary]]
 
 
 def summaries(rows: Rows) -> Summaries:
-    """The medians of all runs, by posterior and method."""
+    """What all runs found together, by posterior and method."""
     return {
         name: {method: Summary(name, runs) for method, runs in rows[name].items()}
         for name in POSTERIORS
@@ -33,6 +33,10 @@ def summaries(rows: Rows) -> Summaries:
 
 def _count(number: int) -> str:
     return WORDS[number] if number < len(WORDS) else str(number)
+
+
+def _posteriors(number: int) -> str:
+    return f"{_count(number)} posterior{'' if number == 1 else 's'}"
 
 
 def _listed(parts: list[str]) -> str:
@@ -60,11 +64,13 @@ def faster(found: dict[str, Summary], ours: str = OURS) -> list[tuple[str, Summa
 def claim(each: Summaries, ours: str) -> str:
     """On how many posteriors no peer is faster to the aim than ours, and where one is."""
     judged = {name: faster(found, ours) for name, found in each.items() if ours in found}
+    if not judged:
+        return ""
     won = [name for name, peers in judged.items() if peers == []]
     lost = {name: peers for name, peers in judged.items() if peers}
     short = [name for name, peers in judged.items() if peers is None]
     text = (
-        f"On {_count(len(won))} of the {_count(len(judged))} posteriors `{ours}` reaches an error "
+        f"On {_count(len(won))} of the {_posteriors(len(judged))} `{ours}` reaches an error "
         f"of {AIM} and no peer reaches it in less time"
     )
     text += f" ({'; '.join(won)})." if won else "."
@@ -75,7 +81,7 @@ def claim(each: Summaries, ours: str) -> str:
         text += f" `{ours}` does not reach it on {'; '.join(short)}."
     none = [name for name in short if not _peers_to_the_aim(each[name])]
     if none:
-        text += f" There no peer does either on {'; '.join(none)}."
+        text += f" No peer does either on {'; '.join(none)}."
     return text
 
 
@@ -99,8 +105,9 @@ def _of_time(rows: Rows, each: Summaries) -> str:
         if seconds:
             within = sum(one <= limit for one in seconds)
             text += (
-                f" `{ours}` ends within it on {_count(within)} of {_count(len(seconds))} "
-                f"posteriors, and takes between {min(seconds):.1f} and {max(seconds):.1f} s."
+                f" `{ours}` ends within it on {_count(within)} of "
+                f"{_posteriors(len(seconds))}, and takes between {min(seconds):.1f} and "
+                f"{max(seconds):.1f} s."
             )
     return text
 
@@ -158,7 +165,7 @@ def section(rows: Rows, draws: int = DRAWS) -> str:
     header = ["posterior", "method", "seconds", "error", "reported error"]
     header += ["1,000 evaluations", "peak, GiB"]
     ours = [name for name, method in METHODS.items() if method.ours]
-    claims = "\n\n".join(claim(each, name) for name in ours)
+    claims = "\n\n".join(filter(None, (claim(each, name) for name in ours)))
     return (
         "## By the clock\n\n"
         "Seconds from the start of a process to the masses of the modes, with imports and "
@@ -178,13 +185,14 @@ def section(rows: Rows, draws: int = DRAWS) -> str:
         "standard errors of the masses predict: Monte Carlo errors for our kernels, effective "
         "sample sizes for NUTS, resampled runs for dynesty, bootstrapped weights for UltraNest, "
         "simulated weights for nested slice sampling. The other packages give no error of a mass, "
-        "and NUTS gives none for a mode that no chain visits. "
+        "and nothing tells the error if no chain enters or leaves one of the modes. "
         "Evaluations are those of the density or of its gradient, of all chains, with the warm-up "
         "and, for `ModeJumping`, the search; those of `ContourSGLD` are steps and tries to jump, "
         "without the search. The peak is resident memory when the masses are known. A method that "
         f"does not end in {LIMIT} s is stopped. "
         + (
-            f"Methods take turns, and figures are medians of {rounds} rounds with different seeds."
+            f"Methods take turns. Errors are means over {rounds} rounds with different seeds, "
+            "other figures are medians."
             if rounds > 1
             else "Figures are those of one run of each method."
         )
