@@ -48,23 +48,23 @@ def main(argv: list[str] | None = None) -> None:
         default=[""],
         metavar="START",
         help="for benchmarks that keep their results row by row (peers.posteriors, known_modes, "
-        "curves, coverage and mode_jumping, calibration, posteriordb, cost.accelerator): measure "
-        "those with these prefixes, keep the others",
+        "curves, coverage, mode_jumping and by_the_clock, calibration, posteriordb, "
+        "cost.accelerator): measure those with these prefixes, keep the others",
     )
     parser.add_argument(
         "--methods",
         nargs="+",
         default=[""],
         metavar="START",
-        help="for peers.posteriors and posteriordb: run the methods with these prefixes, keep the "
-        "others' results",
+        help="for peers.posteriors, peers.by_the_clock and posteriordb: run the methods with these "
+        "prefixes, keep the others' results",
     )
     arguments = parser.parse_args(argv)
     names = list(dict.fromkeys(name for given in arguments.names for name in named(given)))
     for given in arguments.names:
         if not named(given):
             parser.error(f"no benchmark is called {given}; --list prints all")
-    by_method = (["peers.posteriors"], ["posteriordb"])
+    by_method = (["peers.posteriors"], ["peers.by_the_clock"], ["posteriordb"])
     by_row = (*by_method, ["calibration"], ["cost.accelerator"])
     by_row += tuple(
         [f"peers.{name}"] for name in ("known_modes", "curves", "coverage", "mode_jumping")

@@ -62,6 +62,7 @@ BENCHMARKS = {
             "peers.known_modes": "What is gained by jumps between modes that are known?",
             "peers.coverage": "Are the reported errors right, and the verdicts?",
             "peers.mode_jumping": "What is gained by NUTS with jumps between modes?",
+            "peers.by_the_clock": "Which sampler is first to know the masses of modes?",
             "peers.flights": "What is gained by minibatches on three million rows?",
         },
         "barriers.md": {

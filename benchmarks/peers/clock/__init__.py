@@ -1,0 +1,1 @@
+"""Whole processes by the clock: posteriors, one module for the methods of each package, results."""
