@@ -79,6 +79,7 @@ BENCHMARKS = {
             "cost.chains": "What do many vectorised chains cost, compared with one?",
             "cost.numpy_rule": "How much faster is a step than the authors' rule in NumPy?",
             "cost.first_answer": "How long does a first run of a small model take, beside NUTS?",
+            "cost.small_models": "What does a step on a small model cost, beside a bare loop?",
             "cost.compiling": "How long does the first draw take, and how much is compiling?",
             "cost.memory": "What does a run keep in memory?",
             "cost.large_data": "Are rows larger than memory right, and what does a step cost?",

@@ -28,7 +28,7 @@ QUICK = "README's model, 1-d", ("ContourSGLD", "NUTS"), 100
 
 
 def measured(name: str, methods: list[str], rounds: int, *draws: int) -> dict[str, Runs]:
-    """The runs of methods on a posterior, in turns; a method that fails is not run again."""
+    """The runs of methods on a posterior, alternately; a method that fails is not run again."""
     found: dict[str, Runs] = {method: [] for method in methods}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"

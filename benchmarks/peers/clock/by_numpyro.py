@@ -1,4 +1,4 @@
-"""NUTS of NumPyro, `ModeJumping` around it, and `ContourSGLD`, as a user types them."""
+"""NUTS of NumPyro, `ModeJumping` around it, and `ContourSGLD`, with their defaults."""
 
 from __future__ import annotations
 

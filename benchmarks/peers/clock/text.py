@@ -185,7 +185,7 @@ def section(rows: Rows, draws: int = DRAWS) -> str:
         "standard errors of the masses predict: Monte Carlo errors for our kernels, effective "
         "sample sizes for NUTS, resampled runs for dynesty, bootstrapped weights for UltraNest, "
         "simulated weights for nested slice sampling. The other packages give no error of a mass, "
-        "and nothing tells the error if no chain enters or leaves one of the modes. "
+        "and no error is known if no chain enters or leaves one of the modes. "
         "Evaluations are those of the density or of its gradient, of all chains, with the warm-up "
         "and, for `ModeJumping`, the search; those of `ContourSGLD` are steps and tries to jump, "
         "without the search. The peak is resident memory when the masses are known. A method that "

@@ -12,6 +12,7 @@ from scipy import stats
 
 from numpyro_contour import EnergyPartition, robbins_monro
 from numpyro_contour.core.diffusions import langevin, leapfrog
+from numpyro_contour.core.flattening.psi import Flattening
 from numpyro_contour.core.samplers.chain import Sampler
 from numpyro_contour.core.samplers.contour import contour
 from numpyro_contour.core.samplers.plain import plain
@@ -125,11 +126,16 @@ def schedule(count):
     return 0.5 / (1 + 0.05 * count)
 
 
-def flattened(diffusion, **more):
+def flattened(diffusion, temperature=lambda count: 1.2, **more):
+    """With multipliers from 1 to their bound."""
     partition = EnergyPartition(0.0, 6.0, 30)
-    theta = np.exp(-0.8 * np.arange(30))
-    parts = diffusion, schedule, lambda count: 1.2, partition, robbins_monro()
+    theta = np.exp(-0.004 * np.arange(30) ** 2.5)
+    parts = diffusion, schedule, temperature, partition, robbins_monro()
     return contour(*parts, theta=theta, in_stretches=True, **more)
+
+
+def cooling(count):
+    return 1 + 0.5 / (1 + 0.1 * count)
 
 
 SAMPLERS = {
@@ -137,6 +143,13 @@ SAMPLERS = {
     "plain, adjusted": lambda: plain(leapfrog(0.5), schedule, lambda count: 1.0),
     "contour": lambda: flattened(langevin(), margin=jnp.asarray(-3.0), noise_limit=0.05),
     "contour, adjusted": lambda: flattened(leapfrog(0.5)),
+    # Where Psi is bounded, its bound is that of the temperature at the beginning of a stretch.
+    "contour, cooling": lambda: flattened(
+        langevin(),
+        cooling,
+        flattening=Flattening(one_sided=False, multiplier_bound=None),
+        margin=jnp.asarray(-3.0),
+    ),
 }
 
 
