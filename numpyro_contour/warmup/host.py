@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -99,7 +100,8 @@ class HostWarmup:
         if search is not None:
             run = in_modes
             if not anchors:  # else a step takes a minibatch, and not all rows
-                warn_of_long(self._parts, state, num_warmup, search.seconds_a_gradient)
+                seconds = search.seconds_a_gradient
+                say_how_long(self._parts, state, num_warmup, seconds, shows_bar)
             if anchors:
                 at = state.sampler.chain.position, np.bool_(True)
                 state, _ = run.begin("anchor", False)(state, at)
@@ -204,17 +206,22 @@ def _taken(name: str, state: Any) -> Any:
     return np.int32(0), np.bool_(False)
 
 
-def warn_of_long(parts: Parts, state: Any, num_warmup: int, seconds: float) -> None:
-    """Say how long a run is going to take at least, where that is more than ten minutes.
+def say_how_long(
+    parts: Parts, state: Any, num_warmup: int, seconds: float, shows_bar: bool
+) -> None:
+    """Say how long a run is going to take at least, where that is more than a minute.
+
+    It is a line above the progress bar, and a warning above ten minutes.
 
     Args:
         parts: the parts of the kernel.
         state: the first state of one chain or of all.
         num_warmup: draws of warm-up.
         seconds: those of an evaluation of energy and gradient.
+        shows_bar: whether there is a progress bar.
 
     Warns:
-        UserWarning: it is.
+        UserWarning: it is going to take more than ten minutes.
     """
     plan = parts.plan
     assert plan is not None
@@ -227,13 +234,17 @@ def warn_of_long(parts: Parts, state: Any, num_warmup: int, seconds: float) -> N
         steps = sum(min(s.enough_steps, share) for s, share in zip(plan.stages, shares))
     chains = math.prod(np.shape(state.warmup.iteration))
     minutes = (steps + after * least) * chains * seconds / 60
+    text = (
+        f"A gradient takes {1000 * seconds:.3g} ms, so that {chains} "
+        f"{'chain needs' if chains == 1 else 'chains need'} at least {minutes:.0f} "
+        f"{'minute' if round(minutes) == 1 else 'minutes'} for the warm-up and {_A_RUN:,} draws. "
+        "Fewer draws (`num_warmup`, `num_samples`), fewer steps in each (`num_steps`) or "
+        "minibatches (`minibatch_size`) make it shorter."
+    )
     if minutes > _LONG:
-        warn_user(
-            f"A gradient takes {1000 * seconds:.3g} ms, so that {chains} "
-            f"{'chain needs' if chains == 1 else 'chains need'} at least {minutes:.0f} minutes for "
-            f"the warm-up and {_A_RUN:,} draws. Fewer draws (`num_warmup`, `num_samples`), fewer "
-            "steps in each (`num_steps`) or minibatches (`minibatch_size`) make it shorter."
-        )
+        warn_user(text)
+    elif minutes > 1 and shows_bar:
+        tqdm.write(text, file=sys.stderr)
 
 
 def _paced(parts: Parts, state: Any, number: int, draws: int) -> tuple[Any, int, int]:

@@ -11,7 +11,7 @@ from tiers import in_second_tier
 
 from numpyro_contour import SGLD, ContourSGLD, diagnose, to_inference_data, weighted_samples
 from numpyro_contour.kernels.parts.draws import ChainDraws
-from numpyro_contour.warmup.host import warn_of_long
+from numpyro_contour.warmup.host import say_how_long
 from numpyro_contour.warmup.stages.draw_length import (
     DRAWS,
     DrawLength,
@@ -195,16 +195,22 @@ def test_a_weight_over_all_rows_costs_no_more_than_its_draw():
     assert rows > 2 * taken
 
 
-def test_a_run_that_will_be_long_says_so(recwarn):
+def test_a_run_that_will_be_long_says_so(recwarn, capsys):
     for kernel, seconds in (
         (SGLD(potential_fn=normal), 0.03),
         (SGLD(potential_fn=normal, num_steps=200), 2e-3),
     ):
         state = kernel.first_state(random.split(random.key(0), 4), 1000, jnp.ones((4, 2)))
-        warn_of_long(kernel.parts, state, 1000, seconds / 10)
+        say_how_long(kernel.parts, state, 1000, seconds / 100, True)
+        say_how_long(kernel.parts, state, 1000, seconds / 6, False)
+        assert not capsys.readouterr().err
+        say_how_long(kernel.parts, state, 1000, seconds / 6, True)
+        said = capsys.readouterr().err
+        assert said.startswith(f"A gradient takes {1000 / 6 * seconds:.3g} ms")
+        assert said.count("\n") == 1
         assert not recwarn
         with pytest.warns(UserWarning, match=f"A gradient takes {1000 * seconds:.3g} ms.*minutes"):
-            warn_of_long(kernel.parts, state, 1000, seconds)
+            say_how_long(kernel.parts, state, 1000, seconds, False)
 
 
 def test_diagnose_says_where_the_number_was_cut_off():
