@@ -318,6 +318,7 @@ MUTANTS = [
     Mutant("run_window", "- jnp.log(length.stretches * length.steps)", "", "core/samplers"),
     Mutant("log_time_weight", "jnp.log(chain.guard.step_scale)", "0.0", "core/samplers"),
     Mutant("cyclical", "* progress) + 1", "* progress) + 2", "core/samplers"),
+    Mutant("cyclical", ", stretch=stretch", "", "core/samplers/test_window.py"),
     Mutant(
         "replica_exchange",
         "1 / tau[:-1] - 1 / tau[1:]",

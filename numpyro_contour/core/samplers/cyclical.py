@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from numpyro_contour import checks
 from numpyro_contour.core.diffusions import Diffusion
-from numpyro_contour.core.samplers.chain import Draw, Sampler
+from numpyro_contour.core.samplers.chain import Draw, Passed, Sampler, Stretch
 from numpyro_contour.core.samplers.plain import PlainSamplerState, plain
 from numpyro_contour.schedules import Schedule
 
@@ -80,9 +80,23 @@ def cyclical(
 
     sampler = plain(diffusion, cosine_step_size, stage_temperature)
 
-    def observe(state: PlainSamplerState) -> Draw:
-        draw = sampler.observe(state)
-        explores = step_of_cycle(state.chain.steps - 1) < exploring
+    def weighted(draw: Draw, count: jax.Array) -> Draw:
+        """A draw, without weight if the step that led there, after so many others, explores."""
+        explores = step_of_cycle(count) < exploring
         return draw._replace(log_weight=jnp.where(explores, -jnp.inf, draw.log_weight))
 
-    return sampler._replace(observe=observe)
+    def observe(state: PlainSamplerState) -> Draw:
+        return weighted(sampler.observe(state), state.chain.steps - 1)
+
+    def stretch(begun: PlainSamplerState) -> Stretch:
+        assert sampler.stretch is not None
+        made = sampler.stretch(begun)
+
+        def end(state: PlainSamplerState, seen: Passed) -> tuple[PlainSamplerState, Draw]:
+            state, draws = made.end(state, seen)
+            counts = begun.chain.steps + jnp.arange(seen.time.shape[0])
+            return state, weighted(draws, counts)
+
+        return made._replace(end=end)
+
+    return sampler._replace(observe=observe, stretch=stretch)

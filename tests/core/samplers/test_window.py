@@ -15,6 +15,7 @@ from numpyro_contour.core.diffusions import langevin, leapfrog
 from numpyro_contour.core.flattening.psi import Flattening
 from numpyro_contour.core.samplers.chain import Sampler
 from numpyro_contour.core.samplers.contour import contour
+from numpyro_contour.core.samplers.cyclical import cyclical
 from numpyro_contour.core.samplers.plain import plain
 from numpyro_contour.core.samplers.window import Length, run_window
 
@@ -141,6 +142,7 @@ def cooling(count):
 SAMPLERS = {
     "plain": lambda: plain(langevin(), schedule, lambda count: 1.0),
     "plain, adjusted": lambda: plain(leapfrog(0.5), schedule, lambda count: 1.0),
+    "cyclical": lambda: cyclical(langevin(), schedule, lambda count: 1.0, 13),
     "contour": lambda: flattened(langevin(), margin=jnp.asarray(-3.0), noise_limit=0.05),
     "contour, adjusted": lambda: flattened(leapfrog(0.5)),
     # Where Psi is bounded, its bound is that of the temperature at the beginning of a stretch.
