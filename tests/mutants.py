@@ -370,7 +370,15 @@ MUTANTS = [
         "state.chain.steps",
         "core/samplers/test_window.py",
     ),
-    Mutant("passed", "guard.step_scale, 0.0", "guard.step_scale, 1.0", "core/samplers"),
+    Mutant(
+        "Passed.log_time_weight", "jnp.log(self.step_scale)", "0.0", "core/samplers/test_window.py"
+    ),
+    Mutant(
+        "run_window",
+        "jnp.isfinite(log_total), place, length.steps",
+        "jnp.isfinite(log_total), place, 0",
+        "kernels/test_every_kernel.py",
+    ),
     Mutant("_Steps.stretch", "made.state, (keys", "state, (keys", "core/samplers kernels"),
     Mutant(
         "_Visits.of_step",

@@ -33,10 +33,17 @@ class Passed(NamedTuple):
     position: Any
     #: potential energy as the chain saw it, in nats
     potential_energy: jax.Array
-    #: the time that the position stands for, in full steps, 0 after a refusal
-    time: jax.Array
+    #: ratio of the size of the step that leaves the position to the scheduled one
+    step_scale: jax.Array
+    #: whether the position stands for time, as in a `Chain`
+    accepted: jax.Array
     #: variance of the noise of the energy, 0 where it is exact or not known
     energy_noise: jax.Array
+
+    @property
+    def log_time_weight(self) -> jax.Array:
+        """As of a `Chain`."""
+        return jnp.where(self.accepted, jnp.log(self.step_scale), -jnp.inf)
 
 
 class Stretch(NamedTuple):
@@ -315,11 +322,11 @@ def passed(chain: Chain) -> Passed:
         >>> from numpyro_contour.core.samplers.chain import passed, start
         >>> potential_and_grad = lambda key, x: (0.5 * jnp.sum(x**2), x)
         >>> chain = start(jax.random.key(0), jnp.ones(2), potential_and_grad, langevin())
-        >>> float(passed(chain).time), float(passed(chain._replace(accepted=False)).time)
-        (1.0, 0.0)
+        >>> float(passed(chain).step_scale), bool(passed(chain).accepted)
+        (1.0, True)
     """
-    time = jnp.where(chain.accepted, chain.guard.step_scale, 0.0)
-    return Passed(chain.position, chain.potential_energy, time, chain.energy_noise)
+    moved = chain.guard.step_scale, chain.accepted
+    return Passed(chain.position, chain.potential_energy, *moved, chain.energy_noise)
 
 
 def next_step_size(chain: Chain, step_size: Schedule) -> jax.Array:

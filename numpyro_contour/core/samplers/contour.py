@@ -270,20 +270,20 @@ class _Moves(NamedTuple):
         def end(
             state: ContourSamplerState, seen: Passed
         ) -> tuple[ContourSamplerState, ContourDraw]:
-            counts = steps + 1 + jnp.arange(seen.time.shape[0])
+            counts = steps + 1 + jnp.arange(seen.accepted.shape[0])
             at = jax.vmap(partial(self.by_theta.at, begun, nodes=nodes))
             here = at(seen.potential_energy, counts)
-            log_time = jnp.log(seen.time)
+            log_time = seen.log_time_weight
             draws = ContourDraw(
                 seen.position,
                 seen.potential_energy,
                 here.log_flattening + log_time,
-                jax.vmap(self.step_size)(counts) * seen.time,
+                jax.vmap(self.step_size)(counts) * seen.step_scale,
                 log_time,
                 here.energy_bin,
                 here.psi.gradient_multiplier,
             )
-            visited = here.energy_bin, here.log_field, counts, seen.time > 0, seen.energy_noise
+            visited = here.energy_bin, here.log_field, counts, seen.accepted, seen.energy_noise
             # A step has the multiplier of the place that it leaves.
             at_bound = before.bounded + jnp.sum(here.psi.bounded[:-1])
             return state._replace(

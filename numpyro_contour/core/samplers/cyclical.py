@@ -94,7 +94,7 @@ def cyclical(
 
         def end(state: PlainSamplerState, seen: Passed) -> tuple[PlainSamplerState, Draw]:
             state, draws = made.end(state, seen)
-            counts = begun.chain.steps + jnp.arange(seen.time.shape[0])
+            counts = begun.chain.steps + jnp.arange(seen.accepted.shape[0])
             return state, weighted(draws, counts)
 
         return made._replace(end=end)

@@ -81,9 +81,10 @@ def plain(diffusion: Diffusion, step_size: Schedule, temperature: Schedule) -> S
         first = state.chain.steps + 1
 
         def end(state: PlainSamplerState, seen: Passed) -> tuple[PlainSamplerState, Draw]:
-            counts = first + jnp.arange(seen.time.shape[0])
-            sizes = jax.vmap(step_size)(counts) * seen.time
-            return state, Draw(seen.position, seen.potential_energy, jnp.log(seen.time), sizes)
+            counts = first + jnp.arange(seen.accepted.shape[0])
+            sizes = jax.vmap(step_size)(counts) * seen.step_scale
+            weights = seen.log_time_weight
+            return state, Draw(seen.position, seen.potential_energy, weights, sizes)
 
         return Stretch(state, step, end)
 

@@ -154,20 +154,20 @@ def run_window(
         chances = jnp.where(jnp.isneginf(log_weight), log_weight, trust * log_weight)
         chances = jnp.append(log_total, chances)
         log_total = jax.nn.logsumexp(chances)
-        # Nothing is taken as long as no position has a weight, since -inf - -inf is not a number.
         shares = jnp.cumsum(jnp.exp(chances - log_total))
         drawn = uniform(fold_in(key_offers, number), (), shares.dtype) * shares[-1]
         place = jnp.minimum(jnp.sum(drawn >= shares), length.steps)
-        take = (place > 0) & jnp.isfinite(log_total)
+        # Where nothing has a weight, the draw is where the chain is.
+        place = jnp.where(jnp.isfinite(log_total), place, length.steps)
         # As one vector: a choice of each field would cost as much as several steps.
         there = entries(jax.vmap(ravel)(draws), jnp.maximum(place, 1) - 1)
-        return jnp.where(take, there, chosen), log_total
+        return jnp.where(place > 0, there, chosen), log_total
 
     def last(number: Any, carry: Any, draws: Any) -> Any:
         return carry
 
     takes_last = draw == "last" or num_steps == 1
-    # The position before the window stays the draw only if every attempt is refused: weight 0.
+    # The position before the window has no weight in it.
     nothing = before._replace(log_weight=jnp.full_like(before.log_weight, -jnp.inf))
     begin = () if takes_last else (ravel(nothing), nothing.log_weight)
     of_steps = _Steps(key_steps, length, potential_and_grad, _ahead_of(ahead, sampler), sampler)
