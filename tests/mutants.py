@@ -316,7 +316,6 @@ MUTANTS = [
     Mutant("run_window", "drawn >= shares", "drawn <= shares", "core/samplers"),
     Mutant("run_window", "trust * log_weight", "log_weight", "core/samplers/test_window.py"),
     Mutant("run_window", "- jnp.log(length.stretches * length.steps)", "", "core/samplers"),
-    Mutant("log_time_weight", "jnp.log(chain.guard.step_scale)", "0.0", "core/samplers"),
     Mutant("cyclical", "* progress) + 1", "* progress) + 2", "core/samplers"),
     Mutant("cyclical", ", stretch=stretch", "", "core/samplers/test_window.py"),
     Mutant(

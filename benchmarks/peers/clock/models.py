@@ -12,6 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax import random
 
+from benchmarks.cost.first_run import mixture
 from benchmarks.peers.clock import posteriors
 from benchmarks.peers.clock.posteriors import Data, Posterior
 
@@ -21,16 +22,6 @@ def amplitude(y: jax.Array) -> None:
     a = numpyro.sample("a", dist.Normal(0.3, 1))
     with numpyro.plate("rows", len(y)) as idx:
         numpyro.sample("y", dist.Normal(a**2, posteriors.AMPLITUDE_NOISE), obs=y[idx])
-
-
-def mixture(y: jax.Array) -> None:
-    """Two normals, of which nothing is known."""
-    share = numpyro.sample("share", dist.Dirichlet(jnp.ones(2)))
-    mean = numpyro.sample("mean", dist.Normal(0, 3).expand([2]).to_event(1))
-    sd = numpyro.sample("sd", dist.HalfNormal(2).expand([2]).to_event(1))
-    with numpyro.plate("rows", len(y)):
-        each = dist.MixtureSameFamily(dist.Categorical(share), dist.Normal(mean, sd))
-        numpyro.sample("y", each, obs=y)
 
 
 def range_finder(phases: jax.Array, y: jax.Array) -> None:
@@ -44,10 +35,10 @@ def range_finder(phases: jax.Array, y: jax.Array) -> None:
 def sensors(distances: jax.Array) -> None:
     """Positions in the plane from distances to two places on a line: each may be mirrored."""
     middle = jnp.array([prior.mean for prior in posteriors.PLACE])
-    anchors = jnp.array([[-1.0, 0.0], [1.0, 0.0]])
+    beacons = jnp.array([[-1.0, 0.0], [1.0, 0.0]])
     with numpyro.plate("sensor", posteriors.SENSORS):
         place = numpyro.sample("place", dist.Normal(middle, posteriors.PLACE[0].sd).to_event(1))
-        away = jnp.sqrt(jnp.sum((place[:, None] - anchors) ** 2, -1))
+        away = jnp.sqrt(jnp.sum((place[:, None] - beacons) ** 2, -1))
         noise = dist.Normal(away, posteriors.SENSOR_NOISE).to_event(1)
         numpyro.sample("distances", noise, obs=distances)
 

@@ -173,7 +173,7 @@ def section(rows: Rows, draws: int = DRAWS) -> str:
         f"their packages. Our kernels and NUTS have {CHAINS} vectorised chains of {draws:,} + "
         f"{draws:,} draws. blackjax has no defaults for numbers of particles: tempered SMC has "
         f"{PARTICLES:,}, moved by HMC that is scaled by their spread, and nested slice sampling "
-        f"has {LIVE:,} live points. jaxns runs by itself, since `numpyro.contrib.nested_sampling` "
+        f"has {LIVE:,} live points. jaxns runs alone, since `numpyro.contrib.nested_sampling` "
         "imports what jaxns 3 no longer has (it takes jaxns 2.6). dynesty, nautilus, pocoMC and "
         "UltraNest call NumPy functions, vectorised except for dynesty, which evaluates one point "
         "at a time. On posteriors of this size that is faster than compiled functions of JAX with "

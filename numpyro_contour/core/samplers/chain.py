@@ -35,7 +35,7 @@ class Passed(NamedTuple):
     potential_energy: jax.Array
     #: ratio of the size of the step that leaves the position to the scheduled one
     step_scale: jax.Array
-    #: whether the position stands for time, as in a `Chain`
+    #: whether the position counts, as in a `Chain`
     accepted: jax.Array
     #: variance of the noise of the energy, 0 where it is exact or not known
     energy_noise: jax.Array
@@ -307,7 +307,7 @@ def log_time_weight(chain: Chain) -> jax.Array:
         >>> float(log_time_weight(chain)), float(log_time_weight(chain._replace(accepted=False)))
         (0.0, -inf)
     """
-    return jnp.where(chain.accepted, jnp.log(chain.guard.step_scale), -jnp.inf)
+    return passed(chain).log_time_weight
 
 
 def passed(chain: Chain) -> Passed:

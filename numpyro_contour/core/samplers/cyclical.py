@@ -81,7 +81,7 @@ def cyclical(
     sampler = plain(diffusion, cosine_step_size, stage_temperature)
 
     def weighted(draw: Draw, count: jax.Array) -> Draw:
-        """A draw, without weight if the step that led there, after so many others, explores."""
+        """A draw, without weight if the step that led there, with this count, explores."""
         explores = step_of_cycle(count) < exploring
         return draw._replace(log_weight=jnp.where(explores, -jnp.inf, draw.log_weight))
 

@@ -115,7 +115,7 @@ def test_a_window_of_refusals_has_no_weight():
     assert np.isneginf(np.asarray(window.log_weight)).all()
 
 
-def told(key, x):
+def noisy_half(key, x):
     """Half of a normal, with noise, and no energy on the other side."""
     noise = 0.2 * random.normal(key)
     energy = jnp.where(x[0] > -1, 0.5 * jnp.sum(x**2) + noise, jnp.nan)
@@ -159,11 +159,11 @@ SAMPLERS = {
 def test_a_stretch_is_its_steps_one_by_one(name):
     # Theta is known, so that the steps of a stretch have what single steps have.
     sampler = SAMPLERS[name]()
-    start = sampler.init(random.key(0), jnp.array([0.5, -0.2]), told)
+    start = sampler.init(random.key(0), jnp.array([0.5, -0.2]), noisy_half)
 
     @jax.jit
     def run(key, state):
-        of = key, state, told
+        of = key, state, noisy_half
         ways = sampler, sampler._replace(stretch=None)
         return [run_window(*of, way, Length(4, 10), "reservoir", 0.5, traced=40) for way in ways]
 
